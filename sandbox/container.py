@@ -20,11 +20,10 @@ from sandbox import files
 from sandbox.engine import DockerEngine
 from sandbox.output import HeadAndTail
 from sandbox.port_forward import PortForward, check_port
-from sandbox.snapshots import SnapshotStore
+from sandbox.snapshots import ChangeDetector, SnapshotStore, sandbox_time
 from sandbox.spec import SandboxLimits, SandboxSpec, container_labels, create_flags
 from sandbox.supervisor.frames import STDERR, STDOUT
 from sandbox.supervisor_client import GRACE_S, SupervisorClient, SupervisorReport, SupervisorSilent
-from sandbox.touched import ChangeDetector, sandbox_time
 
 _STREAMS: Mapping[int, Stream] = {STDOUT: "stdout", STDERR: "stderr"}
 

@@ -73,6 +73,8 @@ def _call(
         told = wire.parse_json_object(received[STDERR], "answer")
         raise file_error(str(told.get("errno")), wanted, str(told.get("error")))
     if report.get("exit_code") != 0:
-        found = report.get("launch_error") or "the file was not done in time, or was killed"
+        killed = "the transfer took too long, or was killed"
+        full = "the sandbox's files take more than its disk limit"
+        found = report.get("launch_error") or (full if report.get("out_of_disk") else killed)
         raise SandboxFileError(f"wanted to {wanted}: {found}")
     return bytes(received[STDOUT])

@@ -5,7 +5,8 @@ The base image has what projects need; the agents image adds Node 22, `claude` a
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copy
@@ -13,17 +14,23 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from contracts.errors import ImageUnavailable
-from sandbox.debian import OnLine, debian_image
 from sandbox.engine import DockerEngine
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+OnLine = Callable[[str], None]
 
 BASE_IMAGE = "harness-base:latest"
 AGENTS_IMAGE = "harness-agents:latest"
 RECIPE_LABEL = "harness.recipe"
 """Label on the image: a digest of the files it was built from."""
 
+_DEBIAN = "debian:bookworm-slim"
+_BOOTSTRAPPED = "harness-debian:bookworm"
+_NO_DOCS = tuple(
+    f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("doc", "man", "locale", "info")
+)
 _FOLDER = Path(__file__).with_name("images")
 _STAGE = "harness.stage=fetched"
 _HOST_CA = "host-ca.pem"
@@ -162,3 +169,61 @@ def build_output(events: Iterator[dict[str, object]], image: str = BASE_IMAGE) -
         for line in filter(None, str(event.get("stream", "")).splitlines()):
             last = line
             yield line
+
+
+def debian_image(client: "DockerClient", on_line: OnLine) -> str:
+    """The image to build on: here, pulled, or put together from Debian packages.
+
+    Raises:
+        ImageUnavailable: no registry gives it, and it cannot be made here.
+    """
+    for name in (_DEBIAN, _BOOTSTRAPPED):
+        if client.images.list(name):
+            return name
+    from docker.errors import APIError
+
+    try:
+        on_line(f"pulling {_DEBIAN}")
+        client.images.pull(_DEBIAN)
+    except APIError as error:
+        on_line(f"no registry gives {_DEBIAN} ({error.explanation}): bootstrapping it")
+        return _bootstrap(client, on_line)
+    return _DEBIAN
+
+
+def _bootstrap(client: "DockerClient", on_line: OnLine) -> str:
+    """A Debian image made on this machine from Debian packages."""
+    if os.geteuid() != 0 or not Path("/usr/bin/apt-get").exists():
+        raise ImageUnavailable(
+            f"cannot pull {_DEBIAN}, and making it from packages needs root on a Debian machine: "
+            f"run `docker pull {_DEBIAN}` where a registry answers, then try again"
+        )
+    if not Path("/usr/bin/mmdebstrap").exists():
+        _run(("apt-get", "update", "--quiet"), on_line)
+        packages = ("mmdebstrap", "debian-archive-keyring")
+        _run(("apt-get", "install", "--yes", "--no-install-recommends", *packages), on_line)
+    with TemporaryDirectory(prefix="harness-") as place:
+        tar = str(Path(place, "debian.tar"))
+        on_line("mmdebstrap: putting a minimal Debian together")
+        _run(("mmdebstrap", "--quiet", "--variant=minbase", *_NO_DOCS, "bookworm", tar), on_line)
+        repository, tag = _BOOTSTRAPPED.split(":")
+        client.api.import_image_from_file(tar, repository=repository, tag=tag)
+    return _BOOTSTRAPPED
+
+
+def _run(argv: tuple[str, ...], on_line: OnLine) -> None:
+    with subprocess.Popen(
+        argv,
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        last = "it said nothing"
+        for line in process.stdout or ():
+            last = line.rstrip() or last
+            on_line(last)
+    if process.returncode:
+        raise ImageUnavailable(f"{argv[0]} failed while making the base image: {last}")

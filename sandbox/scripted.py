@@ -7,13 +7,17 @@ about all else: timeouts, leftovers, output limits and errors are as in the real
 import errno
 import os
 import shutil
+import socket
+import struct
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
-from contracts.errors import SandboxLost
+from contracts.errors import SandboxLost, Unavailable
 from contracts.sandbox import (
     DEFAULT_FILE_LIMIT,
     Command,
@@ -25,10 +29,12 @@ from contracts.sandbox import (
 )
 from sandbox.files import file_error
 from sandbox.local_process import follow, start
-from sandbox.loopback import LoopbackForward
 from sandbox.port_forward import check_port
+from sandbox.relay import relay
 from sandbox.supervisor.frames import shorten
 from sandbox.supervisor.tasks import open_regular
+
+_RESET: Final = struct.pack("ii", 1, 0)
 
 
 class ScriptedSandbox:
@@ -205,3 +211,40 @@ def _replay(answer: ExecResult, on_output: OnOutput | None) -> None:
 def _named(error: OSError, wanted: str) -> Exception:
     name = errno.errorcode.get(error.errno or 0, "?")
     return file_error(name, wanted, error.strerror or str(error))
+
+
+class LoopbackForward:
+    """A listening port, served by a thread of its own; each connection takes one more."""
+
+    def __init__(self, port: int, connect: Connect) -> None:
+        try:
+            self._listener = socket.create_server(("127.0.0.1", port))
+        except OSError as error:
+            raise Unavailable(f"wanted port {port} of this machine: {error.strerror}") from error
+        self._connect = connect
+        self._live: set[socket.socket] = set()
+        self.number: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, name="scripted-port", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening and end what is connected."""
+        for end in (self._listener, *tuple(self._live)):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # the listener was closed
+            while True:
+                inside, _ = self._listener.accept()
+                self._live.add(inside)
+                threading.Thread(target=self._lead_out, args=(inside,), daemon=True).start()
+
+    def _lead_out(self, inside: socket.socket) -> None:
+        with closing(inside):
+            try:
+                with closing(self._connect()) as outside:
+                    relay(inside, outside)
+            except OSError:
+                inside.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._live.discard(inside)

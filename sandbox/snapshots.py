@@ -1,15 +1,19 @@
-"""Snapshots: a sandbox's files kept as an image."""
+"""Snapshots: the files of a sandbox kept as an image, and whether they changed since."""
 
 import threading
 import time
 from collections.abc import Mapping
+from threading import Lock
 
-from contracts.sandbox import SnapshotId
+from contracts.sandbox import Command, Sandbox, SnapshotId
 from sandbox.engine import DockerEngine
 from sandbox.spec import CREATOR_LABEL, DEADLINE_LABEL
 
 MAX_LAYERS = 64
 """An engine takes about 125; a snapshot that has more is put down anew as one layer."""
+TIMEOUT_S = 10.0
+"""Looking longer than this costs more than a snapshot would."""
+_WRITABLE = ("find", "/", "-xdev", "-type", "d", "-writable", "-prune", "-print0")
 
 
 class SnapshotStore:
@@ -62,3 +66,49 @@ class SnapshotStore:
             return SnapshotId(self._engine.flatten(image, labels, ours))
         finally:
             self._engine.remove_image(image)
+
+
+class ChangeDetector:
+    """Looks at the places where the commands of one sandbox can write.
+
+    The first look must find these places: a tenth of a second, which a thread may spend ahead.
+    """
+
+    def __init__(self) -> None:
+        self._places: tuple[str, ...] = ()
+        self._finding = Lock()
+
+    def since(self, moment: float, sandbox: Sandbox) -> bool:
+        """False only when nothing there has a later change time; it cannot be set back inside.
+
+        Raises:
+            SandboxLost: the sandbox is gone.
+        """
+        with self._finding:
+            self._places = self._places or _writable(sandbox)
+        newer = ("-newerct", f"@{moment:.3f}", "-print", "-quit")
+        looked = sandbox.exec(
+            Command(argv=("find", *self._places, "-xdev", *newer), timeout_s=TIMEOUT_S)
+        )
+        # What find may not read, its owner made so, which is a change to what holds it.
+        told = looked.launch_error is None and not looked.timed_out and bool(self._places)
+        return not told or bool(looked.stdout)
+
+
+def sandbox_time(sandbox: Sandbox) -> float:
+    """The time that change times go by there; 0.0 when nobody can tell.
+
+    Raises:
+        SandboxLost: the sandbox is gone.
+    """
+    told = sandbox.exec(Command(argv=("date", "+%s.%N"), timeout_s=TIMEOUT_S))
+    try:
+        return float(told.stdout)
+    except ValueError:
+        return 0.0
+
+
+def _writable(sandbox: Sandbox) -> tuple[str, ...]:
+    found = sandbox.exec(Command(argv=_WRITABLE, timeout_s=TIMEOUT_S))
+    places = found.stdout.decode("utf-8", "surrogateescape").split("\0")
+    return tuple(place for place in places if place)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from contracts.errors import OptionInvalid
 from sandbox import egress as egress_module
 from sandbox.egress import EgressEvent, EgressProxy
-from sandbox.http_head import InvalidRequest, parse_request
+from sandbox.proxy_request import InvalidRequest, parse_request
 from tests.support.client_hello import hello_for
 from tests.support.self_signed import self_signed
 from tests.support.waiting import LONG_S, wait_until

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from sandbox.symlinks import symlinks
-
+from sandbox.diffs import symlinks
 from sandbox.repos import fetch_base
 from tests.support.git_repos import commit_files, git_output, make_repo, run_git
 

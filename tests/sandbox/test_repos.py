@@ -120,7 +120,7 @@ def test_it_is_known_where_a_commit_left_what_it_is_compared_with(
         ("shop", "--upload-pack=touch hacked", "is not a ref"),
         ("shop", "", "is not a ref"),
         ("shop", "^HEAD", r"'\^HEAD' is not one commit"),
-        ("damaged", None, "the commit of HEAD cannot be read"),
+        ("damaged", None, "git cannot read the commit of HEAD"),
         ("", None, "no repository at ''"),
         ("shop/src", None, "give its top directory, '.*/shop'"),
         ("ext::sh -c touch% hacked", None, "is not a URL Harness clones"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.sni import InvalidClientHello, server_name
+from sandbox.proxy_request import InvalidClientHello, server_name
 from tests.support.client_hello import hello_for, with_extension
 
 
