@@ -27,7 +27,7 @@ def diff(base: BaseCommit, commit: str) -> str:
     UTF-8 are kept as `surrogateescape` does.
     """
     with our_repository(base.bare) as repository:
-        patch = repository.git(c=_BIG_IS_BINARY).first_bytes(
+        patch: bytes = repository.git(c=_BIG_IS_BINARY).first_bytes(
             DIFF_LIMIT + 1, "diff", *_PLAIN, base.commit, commit, "--"
         )
     if len(patch) <= DIFF_LIMIT:

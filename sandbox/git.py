@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
-from typing import IO, NoReturn, cast
+from typing import IO, NoReturn, Self, cast
 
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # else importing it fails where git is missing
 
@@ -212,7 +212,10 @@ class Repository(Repo):
         self.working_dir = str(path)
         self.odb = GitCmdObjectDB(os.path.join(self.common_dir, "objects"), self.git)  # noqa: PTH118
 
-    def config_reader(self, *_: object) -> NoReturn:  # type: ignore[override]
+    def __enter__(self) -> Self:
+        return self
+
+    def config_reader(self, *_: object) -> NoReturn:
         """Refuse: GitPython would follow includes that git does not. Use `git.config(...)`."""
         raise NotImplementedError("configuration is read by git, not by GitPython")
 

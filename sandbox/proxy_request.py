@@ -25,23 +25,23 @@ _SERVER_NAME, _ENCRYPTED_HELLO = 0, 0xFE0D
 
 
 class InvalidRequest(ValueError):
-    """What the client sent is no request that a forward proxy takes."""
+    """The client sent no request that a forward proxy takes."""
 
 
 class ProxyRequest(NamedTuple):
-    """A request: where it goes, and for plain HTTP the head that is sent there."""
+    """Host and port of a request, and for plain HTTP the request head to send there."""
 
     host: str
     port: int
     plain: bytes | None = None
-    """None when the client asks for a tunnel."""
+    """None if the client wants a tunnel."""
 
 
 def read_request(client: socket.socket, *, within_s: float) -> ProxyRequest:
-    """The request head that the client sends; what follows it is dropped.
+    """Read the client's request head; bytes after it are dropped.
 
     Raises:
-        BadHead: it is not HTTP, not a request for a proxy, has a body or is too long.
+        InvalidRequest: it is not HTTP, not a request for a proxy, has a body or is too long.
         OSError: the client hung up, or took longer.
     """
     deadline, data = time.monotonic() + within_s, b""
@@ -54,7 +54,7 @@ def read_request(client: socket.socket, *, within_s: float) -> ProxyRequest:
 
 
 def receive(client: socket.socket, deadline: float) -> bytes:
-    """Some bytes.
+    """Return some bytes.
 
     Raises:
         OSError: none came before the deadline, or the client hung up.
@@ -67,17 +67,17 @@ def receive(client: socket.socket, deadline: float) -> bytes:
 
 
 def parse_request(text: str) -> ProxyRequest:
-    """The request of a head without its last empty line.
+    """Parse a request head without its final empty line.
 
     Raises:
-        BadHead: see `read_head`.
+        InvalidRequest: see `read_head`.
     """
     first, *lines = text.split("\r\n")
     if asked := _CONNECT.fullmatch(first):
         return ProxyRequest(asked[1].lower(), _port(asked[2]))
     asked = _FETCH.fullmatch(first)
     if asked is None:
-        raise InvalidRequest("only CONNECT, and GET and HEAD of an http:// URL, lead out")
+        raise InvalidRequest("only CONNECT, and GET and HEAD of an http:// URL, are allowed")
     host, port = asked[2].lower(), _port(asked[3] or "80")
     where = host if port == 80 else f"{host}:{port}"
     sent = [f"{asked[1]} {asked[4] or '/'} HTTP/1.1", f"Host: {where}", "Connection: close"]
@@ -86,12 +86,12 @@ def parse_request(text: str) -> ProxyRequest:
 
 
 def _is_sent(line: str) -> bool:
-    """Whether a header field goes on to the server."""
+    """Return whether a header field is forwarded to the server."""
     field = _FIELD.fullmatch(line)
     if field is None:
         raise InvalidRequest("a header field is malformed")
     if _BODY.fullmatch(field[1]):
-        raise InvalidRequest("a request that leads out must have no body")
+        raise InvalidRequest("a request through the proxy must have no body")
     return not _OWN.fullmatch(field[1])
 
 
@@ -102,14 +102,14 @@ def _port(digits: str) -> int:
 
 
 class InvalidClientHello(ValueError):
-    """The bytes are no ClientHello, or it does not say openly for whom it is."""
+    """The bytes are no ClientHello, or it names no server in clear text."""
 
 
 def server_name(data: bytes) -> str | None:
-    """The server name in a ClientHello, in lower case; None while more bytes are needed.
+    """Return the server name in a ClientHello, in lower case; None while more bytes are needed.
 
     Raises:
-        NotTls: no TLS, no server name, or a hidden one.
+        InvalidClientHello: no TLS, no server name, or a hidden one.
     """
     hello = _hello(data)
     if hello is None:
@@ -123,7 +123,7 @@ def server_name(data: bytes) -> str | None:
 
 
 def _hello(data: bytes) -> bytes | None:
-    """The ClientHello's body, put together from the records it was cut into."""
+    """Return the ClientHello's body, joined from its records."""
     message = b""
     while len(data) >= 5:
         if data[0] != _HANDSHAKE or data[1] != 3:
@@ -150,7 +150,7 @@ def _extensions(hello: bytes) -> Iterator[tuple[int, bytes]]:
     while extensions.left:
         kind = int.from_bytes(extensions.take(2), "big")
         if kind in seen:
-            raise InvalidClientHello("its ClientHello says something twice")
+            raise InvalidClientHello("its ClientHello repeats an extension")
         seen.add(kind)
         yield kind, extensions.sized(2)
 
@@ -168,7 +168,7 @@ def _name(extensions: dict[int, bytes]) -> str:
 
 
 class _Fields:
-    """Bytes taken from the front; an IndexError where they end too early."""
+    """Reads fields from the front of bytes; raises IndexError where they end too early."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -184,5 +184,5 @@ class _Fields:
         return taken
 
     def sized(self, width: int) -> bytes:
-        """What follows a length of `width` bytes."""
+        """Return the field that follows its length of `width` bytes."""
         return self.take(int.from_bytes(self.take(width), "big"))

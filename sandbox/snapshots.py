@@ -10,14 +10,14 @@ from sandbox.engine import DockerEngine
 from sandbox.spec import CREATOR_LABEL, DEADLINE_LABEL
 
 MAX_LAYERS = 64
-"""An engine takes about 125; a snapshot that has more is put down anew as one layer."""
+"""Docker takes about 125 layers; a snapshot that has more is rewritten as one layer."""
 TIMEOUT_S = 10.0
-"""Looking longer than this costs more than a snapshot would."""
+"""Seconds after which looking for changes costs more than a snapshot."""
 _WRITABLE = ("find", "/", "-xdev", "-type", "d", "-writable", "-prune", "-print0")
 
 
 class SnapshotStore:
-    """The snapshots of one sandbox and its forks; the last of them to close clears it."""
+    """The snapshots of one sandbox and its forks; removed when the last of these is torn down."""
 
     def __init__(self, engine: DockerEngine, *, max_layers: int = MAX_LAYERS) -> None:
         self._engine = engine
@@ -27,12 +27,15 @@ class SnapshotStore:
         self._images: list[SnapshotId] = []
 
     def acquire(self) -> None:
-        """Say that one more sandbox may need what is here."""
+        """Count one more sandbox that may use these snapshots."""
         with self._lock:
             self._users += 1
 
     def release(self) -> None:
-        """Say that a sandbox has gone; newest first, as a snapshot may stand on an older one."""
+        """Count one sandbox less; after the last, remove the snapshots.
+
+        Newest first: a snapshot may build on an older one.
+        """
         with self._lock:
             self._users -= 1
             while self._users == 0 and self._images:
@@ -51,7 +54,7 @@ class SnapshotStore:
         return image
 
     def checkpoint(self, container: str, labels: Mapping[str, str], ttl_s: float) -> SnapshotId:
-        """Snapshot the container for whoever goes on after us: nothing but its time ends it.
+        """Snapshot the container for another process; it is removed when `ttl_s` is over.
 
         Raises:
             SandboxLost: the container is gone.
@@ -69,9 +72,9 @@ class SnapshotStore:
 
 
 class ChangeDetector:
-    """Looks at the places where the commands of one sandbox can write.
+    """Finds changes in the folders where the commands of one sandbox can write.
 
-    The first look must find these places: a tenth of a second, which a thread may spend ahead.
+    The first call lists these folders, which takes a tenth of a second; a thread can do it ahead.
     """
 
     def __init__(self) -> None:
@@ -79,7 +82,7 @@ class ChangeDetector:
         self._finding = Lock()
 
     def since(self, moment: float, sandbox: Sandbox) -> bool:
-        """False only when nothing there has a later change time; it cannot be set back inside.
+        """Return False only if no file has a later change time, which no command can set back.
 
         Raises:
             SandboxLost: the sandbox is gone.
@@ -90,20 +93,20 @@ class ChangeDetector:
         looked = sandbox.exec(
             Command(argv=("find", *self._places, "-xdev", *newer), timeout_s=TIMEOUT_S)
         )
-        # What find may not read, its owner made so, which is a change to what holds it.
-        told = looked.launch_error is None and not looked.timed_out and bool(self._places)
-        return not told or bool(looked.stdout)
+        # If find may not read a folder, its owner changed its mode, which is a change itself.
+        reliable = looked.launch_error is None and not looked.timed_out and bool(self._places)
+        return not reliable or bool(looked.stdout)
 
 
 def sandbox_time(sandbox: Sandbox) -> float:
-    """The time that change times go by there; 0.0 when nobody can tell.
+    """Return the time of the clock that sets change times; 0.0 if it cannot be read.
 
     Raises:
         SandboxLost: the sandbox is gone.
     """
-    told = sandbox.exec(Command(argv=("date", "+%s.%N"), timeout_s=TIMEOUT_S))
+    result = sandbox.exec(Command(argv=("date", "+%s.%N"), timeout_s=TIMEOUT_S))
     try:
-        return float(told.stdout)
+        return float(result.stdout)
     except ValueError:
         return 0.0
 

@@ -35,7 +35,7 @@ def read_everything(repository: Repository) -> None:
         repository.head.commit.hexsha,
         repository.git.rev_parse("HEAD^{tree}"),
     )
-    assert [blob.path for blob in tip.tree.traverse()] == ["hello.txt"]
+    assert [blob.path for blob in tip.tree.blobs] == ["hello.txt"]
     assert [head.name for head in repository.branches] == ["main"]
     assert repository.merge_base("HEAD", "main") == [tip]
     assert list(repository.iter_commits("HEAD")) == [tip]
