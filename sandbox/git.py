@@ -216,7 +216,7 @@ class Repository(Repo):
         return self
 
     def config_reader(self, *_: object) -> NoReturn:
-        """Refuse: GitPython would follow includes that git does not. Use `git.config(...)`."""
+        """Refuse: only git reads configuration, after it checked who owns the repository."""
         raise NotImplementedError("configuration is read by git, not by GitPython")
 
 
