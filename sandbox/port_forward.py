@@ -59,8 +59,8 @@ class PortForward:
         except SandboxLost as error:
             self._answers.put(error)
         else:
-            told = report.get("error")
-            self._answers.put(Unavailable(f"wanted port {port} inside the sandbox: {told}"))
+            reason = report.get("error")
+            self._answers.put(Unavailable(f"wanted port {port} inside the sandbox: {reason}"))
 
     def _take(self, _: int, number: bytes) -> None:
         """Take a number: the first is the port, each further one the channel of a connection."""

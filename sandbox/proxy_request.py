@@ -73,14 +73,14 @@ def parse_request(text: str) -> ProxyRequest:
         InvalidRequest: see `read_head`.
     """
     first, *lines = text.split("\r\n")
-    if asked := _CONNECT.fullmatch(first):
-        return ProxyRequest(asked[1].lower(), _port(asked[2]))
-    asked = _FETCH.fullmatch(first)
-    if asked is None:
+    if tunnel := _CONNECT.fullmatch(first):
+        return ProxyRequest(tunnel[1].lower(), _port(tunnel[2]))
+    fetch = _FETCH.fullmatch(first)
+    if fetch is None:
         raise InvalidRequest("only CONNECT, and GET and HEAD of an http:// URL, are allowed")
-    host, port = asked[2].lower(), _port(asked[3] or "80")
+    host, port = fetch[2].lower(), _port(fetch[3] or "80")
     where = host if port == 80 else f"{host}:{port}"
-    sent = [f"{asked[1]} {asked[4] or '/'} HTTP/1.1", f"Host: {where}", "Connection: close"]
+    sent = [f"{fetch[1]} {fetch[4] or '/'} HTTP/1.1", f"Host: {where}", "Connection: close"]
     sent += [line for line in lines if _is_sent(line)]
     return ProxyRequest(host, port, "\r\n".join((*sent, "", "")).encode("latin-1"))
 

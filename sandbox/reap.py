@@ -124,8 +124,8 @@ def claim_leftover(engine: DockerEngine, info: SandboxInfo) -> bool:
 
 
 def _filters(owner: str | None) -> dict[str, list[str]]:
-    whose = OWNER_LABEL if owner is None else f"{OWNER_LABEL}={owner}"
-    return {"label": [whose, RUN_ID_LABEL, CREATOR_LABEL, DEADLINE_LABEL]}
+    owner_filter = OWNER_LABEL if owner is None else f"{OWNER_LABEL}={owner}"
+    return {"label": [owner_filter, RUN_ID_LABEL, CREATOR_LABEL, DEADLINE_LABEL]}
 
 
 def _infos(found: list[dict[str, object]], kind: str) -> tuple[SandboxInfo, ...]:

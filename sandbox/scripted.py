@@ -65,7 +65,7 @@ class ScriptedSandbox:
 
     @property
     def work_dir(self) -> str:
-        """Absolute path of the workspace; here, a place on this machine."""
+        """Absolute path of the workspace, on the host."""
         return str(self._work_dir)
 
     def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
@@ -120,14 +120,14 @@ class ScriptedSandbox:
             self.write_file(path, data)
 
     def forward(self, port: int, connect: Connect) -> int:
-        """Listen on this machine's loopback; see `Sandbox.forward`."""
+        """Listen on the host's loopback; see `Sandbox.forward`."""
         self._check_alive()
         check_port(port)
         self._ports.append(LoopbackForward(port, connect))
         return self._ports[-1].number
 
     def snapshot(self) -> SnapshotId:
-        """Copy the workspace aside; see `Sandbox.snapshot`."""
+        """Copy the workspace; see `Sandbox.snapshot`."""
         self._check_alive()
         self._snapshots += 1
         kept = self._home / f"snapshot-{self._snapshots}"
@@ -140,31 +140,31 @@ class ScriptedSandbox:
         self._take(Path(snapshot))
 
     def now(self) -> float:
-        """This machine's time; see `LastingSandbox.now`."""
+        """Return the time of the host; see `LastingSandbox.now`."""
         self._check_alive()
         return time.time()
 
     def changed_since(self, moment: float) -> bool:
-        """Look at every file of the workspace; see `LastingSandbox.changed_since`."""
+        """Check every file of the workspace; see `LastingSandbox.changed_since`."""
         self._check_alive()
         return any(path.lstat().st_ctime > moment for path in (self._work_dir, *self._all()))
 
     def checkpoint(self, ttl_s: float) -> SnapshotId:  # noqa: ARG002 - nobody reaps directories
-        """Copy the workspace to where it outlives this; see `LastingSandbox.checkpoint`."""
+        """Copy the workspace to a folder of its own; see `LastingSandbox.checkpoint`."""
         self._check_alive()
         kept = Path(tempfile.mkdtemp(prefix="harness-checkpoint-"))
         shutil.copytree(self._work_dir, kept, symlinks=True, dirs_exist_ok=True)
         return SnapshotId(str(kept))
 
     def fork(self, snapshot: SnapshotId) -> Self:
-        """Another one with these files; see `LastingSandbox.fork`."""
+        """Return another sandbox with these files; see `LastingSandbox.fork`."""
         self._check_alive()
         forked = type(self)(self._answers)
         forked._take(Path(snapshot))
         return forked
 
     def teardown(self) -> None:
-        """Remove the directory. Doing it twice is fine."""
+        """Remove the directory, if it still exists."""
         while self._ports:
             self._ports.pop().close()
         if self._home.exists():
@@ -194,7 +194,7 @@ class ScriptedSandbox:
 
 
 def remove_checkpoint(checkpoint: SnapshotId) -> None:
-    """Remove a checkpoint; one that is gone is fine."""
+    """Remove a checkpoint, if it still exists."""
     shutil.rmtree(checkpoint, ignore_errors=True)
 
 
@@ -214,20 +214,20 @@ def _named(error: OSError, wanted: str) -> Exception:
 
 
 class LoopbackForward:
-    """A listening port, served by a thread of its own; each connection takes one more."""
+    """A port on the host's loopback, served by one thread and one more per connection."""
 
     def __init__(self, port: int, connect: Connect) -> None:
         try:
             self._listener = socket.create_server(("127.0.0.1", port))
         except OSError as error:
-            raise Unavailable(f"wanted port {port} of this machine: {error.strerror}") from error
+            raise Unavailable(f"cannot listen on port {port}: {error.strerror}") from error
         self._connect = connect
         self._live: set[socket.socket] = set()
         self.number: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, name="scripted-port", daemon=True).start()
 
     def close(self) -> None:
-        """Stop listening and end what is connected."""
+        """Stop listening and end all connections."""
         for end in (self._listener, *tuple(self._live)):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
