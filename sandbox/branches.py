@@ -1,4 +1,4 @@
-"""Where a run's work goes: a branch in the user's repository, and further when asked."""
+"""The branch that shows a run's work: in the user's repository, and at its remote when asked."""
 
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contracts.errors import GitFailed
-from sandbox.git import USERS, branch_ref, git, git_text
+from sandbox.git import branch_ref, our_repository, users_repository
 from sandbox.repos import BaseCommit
 
 _LATEST = int(datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp())
 
 
 class Branch(NamedTuple):
-    """A branch, and when its newest commit was made."""
+    """A branch, and the date of its newest commit."""
 
     name: str
     committed_at: datetime
@@ -22,11 +22,11 @@ class Branch(NamedTuple):
 def publish_branch(
     base: BaseCommit, branch: str, commit: str, *, replaces: str | None = None
 ) -> Path:
-    """Make the branch appear in the user's repository; for a URL it is in the bare one already.
+    """Create or move the branch in the user's repository; return the repository that holds it.
 
-    Gives the repository that holds it. Working tree, index, HEAD, config and every other ref
-    stay byte for byte as they were, and no hook runs. A branch of that name must not be
-    there yet, or must be an ancestor of `commit`, or be where we left it: at `replaces`.
+    For a URL that is the bare repository, which has the branch already. Working tree, index,
+    HEAD, configuration and every other ref stay byte for byte as they were, and no hook runs. An
+    existing branch of that name must be an ancestor of `commit`, or be at the commit `replaces`.
 
     Raises:
         GitFailed: git refused.
@@ -34,13 +34,14 @@ def publish_branch(
     ref = branch_ref(branch)
     if base.path is None:
         return base.bare
-    force = "+" if replaces is not None and replaces == _tip(base.path, ref) else ""
-    git(
-        "fetch", "--no-write-fetch-head", "--no-auto-maintenance", "--no-tags",
-        "--no-prune", "--no-recurse-submodules", "--no-write-commit-graph",
-        "--", str(base.bare), f"{force}{commit}:{ref}",
-        at=base.path, rules=USERS,
-    )  # fmt: skip
+    with users_repository(base.path) as repository:
+        tip = repository.git.for_each_ref("--format=%(objectname)", ref)
+        force = "+" if replaces is not None and replaces == tip else ""
+        repository.git.fetch(
+            "--no-write-fetch-head", "--no-auto-maintenance", "--no-tags",
+            "--no-prune", "--no-recurse-submodules", "--no-write-commit-graph",
+            "--", str(base.bare), f"{force}{commit}:{ref}",
+        )  # fmt: skip
     return base.path
 
 
@@ -51,52 +52,52 @@ def push_branch(base: BaseCommit, branch: str) -> None:
         GitFailed: no `origin`, no permission, or another branch of that name is there.
     """
     ref = branch_ref(branch)
-    git(
-        "push", "--quiet", "--no-verify", "--no-follow-tags", "--no-recurse-submodules",
-        "--", "origin" if base.path else base.address, f"{ref}:{ref}",
-        at=base.path or base.bare, rules=USERS,
-    )  # fmt: skip
+    with users_repository(base.path or base.bare) as repository:
+        repository.git.push(
+            "--quiet", "--no-verify", "--no-follow-tags", "--no-recurse-submodules",
+            "--", "origin" if base.path else base.address, f"{ref}:{ref}",
+        )  # fmt: skip
 
 
 def push_address(base: BaseCommit) -> str | None:
-    """The address that `push` pushes to; None when a local repository has no `origin`."""
+    """Return the address that `push_branch` pushes to; None for a repository without `origin`."""
     if base.path is None:
         return base.address
     try:
-        return git_text("remote", "get-url", "--push", "origin", at=base.path, rules=USERS)
+        with users_repository(base.path) as repository:
+            return str(repository.git.remote("get-url", "--push", "origin"))
     except GitFailed:
         return None
 
 
-def list_branches(bare: Path, under: str) -> list[Branch]:
-    """The branches of a bare repository of ours whose names begin so, in order."""
-    told = ("for-each-ref", "--format=%(committerdate:unix) %(refname:short)")
-    lines = git_text(*told, f"refs/heads/{under}", at=bare).splitlines()
+def list_branches(bare: Path, prefix: str) -> list[Branch]:
+    """Return the branches of one of our bare repositories below this prefix, sorted by name."""
+    with our_repository(bare) as repository:
+        # Not as GitPython's refs: one of them would fail at a date that Python does not have.
+        lines = repository.git.for_each_ref(
+            "--format=%(committerdate:unix) %(refname:short)", f"refs/heads/{prefix}"
+        ).splitlines()
     pairs = (line.split(" ", maxsplit=1) for line in lines)
-    return [Branch(name, _moment(int(seconds))) for seconds, name in pairs]
+    return [Branch(name, _datetime(int(seconds))) for seconds, name in pairs]
 
 
-def _moment(seconds: int) -> datetime:
-    """The nearest moment that there is: a commit says what it wants."""
+def _datetime(seconds: int) -> datetime:
+    """Return the nearest date that Python has: a commit can claim any."""
     return datetime.fromtimestamp(max(0, min(seconds, _LATEST)), UTC)
 
 
 def remove_branch(bare: Path, branch: str) -> None:
-    """Remove a branch of a bare repository of ours; none there is fine."""
-    git("update-ref", "-d", branch_ref(branch), at=bare)
+    """Remove a branch of one of our bare repositories, if it exists."""
+    with our_repository(bare) as repository:
+        repository.git.update_ref("-d", branch_ref(branch))
 
 
 def collect_garbage(bare: Path) -> None:
-    """Give back the room of what no branch holds any more; ours never do so by themselves.
+    """Delete the objects of one of our bare repositories that no ref reaches.
 
-    What is younger than an hour stays: somebody may be about to make a branch of it. So does all,
-    until the next time, where git does that already or needs too long.
+    Objects younger than an hour stay, as a branch may be made of them next. Where `git gc` fails,
+    or another one is running, all stays until the next time.
     """
-    with suppress(GitFailed):
-        # Packed, a ref would not tell when it was used last, as `unused_bases` asks.
-        git("-c", "gc.packRefs=false", "gc", "--quiet", "--prune=1.hour.ago", at=bare)
-
-
-def _tip(repository: Path, ref: str) -> str:
-    named = ("for-each-ref", "--format=%(objectname)", ref)
-    return git_text(*named, at=repository, rules=USERS)
+    with suppress(GitFailed), our_repository(bare) as repository:
+        # `unused_bases` reads the time of a ref's file, which a packed ref does not have.
+        repository.git(c="gc.packRefs=false").gc("--quiet", "--prune=1.hour.ago")

@@ -1,4 +1,4 @@
-"""Bundles on the host: the base on its way in, the work on its way out and not yet trusted.
+"""Git bundles on the host: the base commit going in, and untrusted work coming out.
 
 The work is unpacked by `index-pack --strict`, not by `fetch`: git before 2.46 forgets
 `transfer.fsckObjects` when it fetches from a bundle.
@@ -7,19 +7,18 @@ The work is unpacked by `index-pack --strict`, not by `fetch`: git before 2.46 f
 import re
 from contextlib import closing
 from math import inf
-from pathlib import Path
 from typing import NamedTuple
 
 from contracts.errors import GitFailed, WorkRefused
-from sandbox.git import branch_ref, git, git_stream
+from sandbox.git import Repository, branch_ref, our_repository
 from sandbox.repos import BaseCommit
 from sandbox.tags import bare_view_with_tags
 
 NEW_PATHS = 200_000
-"""Files and directories that the work may hold over the base: ten trees can make a million."""
+"""Files and directories that the work may have more than the base: ten trees can make a million."""
 
-_LONG = 256
-"""A listing counts as one path for each of so many bytes, if that is more."""
+_LONG_PATH = 256
+"""Bytes of a listing that count as one path at least, so that long paths are limited too."""
 
 
 class BaseBundle(NamedTuple):
@@ -30,15 +29,16 @@ class BaseBundle(NamedTuple):
 
 
 def bundle_base(base: BaseCommit) -> BaseBundle:
-    """A bundle of the base commit with its history, under `base.ref`, and with the tags in it."""
+    """Return a bundle of the base commit under `base.ref`, with its history and its tags."""
     with bare_view_with_tags(base.bare, base.commit, base.ref) as (view, tags):
         path = view / "base.bundle"
-        git("bundle", "create", "--quiet", str(path), "--all", at=view)
+        with our_repository(view) as repository:
+            repository.git.bundle("create", "--quiet", str(path), "--all")
         return BaseBundle(path.read_bytes(), tags)
 
 
 def unbundle_work(bundle: bytes, base: BaseCommit, branch: str) -> str:
-    """Put a bundle's HEAD into the bare repository as `branch`; gives the commit id.
+    """Store the HEAD of a bundle in the bare repository as `branch`; return the commit id.
 
     Raises:
         WorkRefused: the bundle is anything but one complete HEAD of well-formed objects,
@@ -48,40 +48,41 @@ def unbundle_work(bundle: bytes, base: BaseCommit, branch: str) -> str:
     header, _, pack = bundle.partition(b"\n\n")
     commit = _only_head(header)
     try:
-        git("index-pack", "--stdin", "--fix-thin", "--strict", at=base.bare, stdin=pack)
-        git("rev-list", "--objects", "--quiet", commit, "--not", base.commit, "--", at=base.bare)
-        _check_paths(base, commit)
-        git("update-ref", ref, commit, at=base.bare)
+        with our_repository(base.bare) as repository:
+            repository.git.output("index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack)
+            repository.git.rev_list("--objects", "--quiet", commit, "--not", base.commit, "--")
+            _check_path_count(repository, base.commit, commit)
+            repository.git.update_ref(ref, commit)
     except GitFailed as error:
         raise WorkRefused(f"the work does not verify: {error}") from error
     return commit
 
 
-def _check_paths(base: BaseCommit, commit: str) -> None:
+def _check_path_count(repository: Repository, base: str, commit: str) -> None:
     """Refuse trees that are few objects and more paths than git can walk here."""
-    if _paths(base.bare, commit, NEW_PATHS) <= NEW_PATHS:
+    if _count_paths(repository, commit, NEW_PATHS) <= NEW_PATHS:
         return
-    most = NEW_PATHS + _paths(base.bare, base.commit)
-    if _paths(base.bare, commit, most) > most:
+    limit = NEW_PATHS + _count_paths(repository, base)
+    if _count_paths(repository, commit, limit) > limit:
         raise WorkRefused(
             f"the work holds over {NEW_PATHS} files and directories more than its base"
         )
 
 
-def _paths(bare: Path, commit: str, enough: float = inf) -> int:
-    """How many files and directories a commit holds; counted no further than `enough`."""
+def _count_paths(repository: Repository, commit: str, limit: float = inf) -> int:
+    """Return how many files and directories a commit holds; stop counting above `limit`."""
     count = size = 0
-    listing = ("ls-tree", "-r", "-t", "-z", "--name-only", commit)  # -t: a tree may be empty
-    with closing(git_stream(*listing, at=bare)) as pieces:
+    listing = ("-r", "-t", "-z", "--name-only", commit)  # -t: a tree may be empty
+    with closing(repository.git.stream("ls-tree", *listing)) as pieces:
         for piece in pieces:
             count, size = count + piece.count(b"\0"), size + len(piece)
-            if max(count, size // _LONG) > enough:
+            if max(count, size // _LONG_PATH) > limit:
                 break
-    return max(count, size // _LONG)
+    return max(count, size // _LONG_PATH)
 
 
 def _only_head(header: bytes) -> str:
-    """The commit id that a bundle's header gives for HEAD; no other ref may be there."""
+    """Return the commit id of HEAD from a bundle's header, which may hold no other ref."""
     first, *lines = header[:65536].decode("ascii", "replace").split("\n")
     if first != "# v2 git bundle":  # v3 could make the bare repository a partial clone
         raise WorkRefused(f"the work is not a git bundle: it starts with {first[:20]!r}")

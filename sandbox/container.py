@@ -20,11 +20,10 @@ from sandbox import files
 from sandbox.engine import DockerEngine
 from sandbox.output import HeadAndTail
 from sandbox.port_forward import PortForward, check_port
-from sandbox.snapshots import SnapshotStore
+from sandbox.snapshots import ChangeDetector, SnapshotStore, sandbox_time
 from sandbox.spec import SandboxLimits, SandboxSpec, container_labels, create_flags
 from sandbox.supervisor.frames import STDERR, STDOUT
 from sandbox.supervisor_client import GRACE_S, SupervisorClient, SupervisorReport, SupervisorSilent
-from sandbox.touched import ChangeDetector, sandbox_time
 
 _STREAMS: Mapping[int, Stream] = {STDOUT: "stdout", STDERR: "stderr"}
 
@@ -50,7 +49,7 @@ class DockerSandbox:
 
     @classmethod
     def start(cls, engine: DockerEngine, spec: SandboxSpec) -> Self:
-        """Start a sandbox; nothing is left behind when it cannot be.
+        """Start a sandbox; leave no container behind if that fails.
 
         Raises:
             DockerUnavailable, ImageUnavailable, SandboxLost.
@@ -58,7 +57,7 @@ class DockerSandbox:
         return cls(engine, spec).start_container()
 
     def start_container(self) -> Self:
-        """The same sandbox, started; see `start`."""
+        """Start the container and return this sandbox; see `start`."""
         return self._started(self._spec.image)
 
     @classmethod
@@ -73,21 +72,21 @@ class DockerSandbox:
 
     @classmethod
     def adopt(cls, engine: DockerEngine, spec: SandboxSpec, container: str) -> Self:
-        """Take over a container that was started ahead; it is gone when it cannot be.
+        """Take over a container of the pool; remove it if that fails.
 
         Raises:
             SandboxLost: it ended meanwhile.
         """
         made = cls(engine, spec)
         made._containers.append(container)
-        with made._gone_if_it_fails():
+        with made._torn_down_on_error():
             made._greet().wait_for_hello()
         return made
 
     def fork(self, snapshot: SnapshotId) -> Self:
         """Start another sandbox of the same kind from a snapshot; this one goes on.
 
-        What is forwarded here is forwarded there too.
+        Its forwarded ports are the same.
 
         Raises:
             SandboxLost: the snapshot is gone.
@@ -146,27 +145,27 @@ class DockerSandbox:
         files.write_files(self._live_link(), self.work_dir, files_by_path)
 
     def forward(self, port: int, connect: Connect) -> int:
-        """Lead a port inside to sockets here; see `Sandbox.forward`."""
+        """Forward a port inside to sockets on the host; see `Sandbox.forward`."""
         check_port(port)
         port = PortForward(self._live_link(), connect).open_port(port)
         self._forwards[port] = connect
         return port
 
     def snapshot(self) -> SnapshotId:
-        """Keep all files as they are now; see `Sandbox.snapshot`."""
+        """Save all files as an image; see `Sandbox.snapshot`."""
         self._live_link()
         return self._shelf.snapshot(self.container_id, container_labels(self._spec))
 
     def now(self) -> float:
-        """The time as the engine has it; see `LastingSandbox.now`."""
+        """Return the time of Docker's clock; see `LastingSandbox.now`."""
         return sandbox_time(self)
 
     def changed_since(self, moment: float) -> bool:
-        """Whether files were touched since then; see `LastingSandbox.changed_since`."""
+        """Return whether files changed since then; see `LastingSandbox.changed_since`."""
         return self._touched.since(moment, self)
 
     def checkpoint(self, ttl_s: float) -> SnapshotId:
-        """A snapshot that outlives this sandbox and its process: an image for `resume`.
+        """Save all files as an image for `resume` that outlives this process.
 
         Raises:
             SandboxLost: the sandbox is gone.
@@ -175,7 +174,7 @@ class DockerSandbox:
         return self._shelf.checkpoint(self.container_id, container_labels(self._spec), ttl_s)
 
     def restore(self, snapshot: SnapshotId) -> None:
-        """Put all files back: a new container takes this one's place; see `Sandbox.restore`."""
+        """Replace the container by one with the files of a snapshot; see `Sandbox.restore`."""
         old, old_link = self.container_id, self._live_link()
         self._boot(snapshot)
         old_link.close()
@@ -183,7 +182,7 @@ class DockerSandbox:
         self._containers.remove(old)
 
     def teardown(self) -> None:
-        """Remove the sandbox, and its snapshots unless a fork may still need them."""
+        """Remove the container, and the snapshots unless a fork may still need them."""
         if self._link is not None:
             self._link.close()
         while self._containers:
@@ -200,12 +199,12 @@ class DockerSandbox:
         self.teardown()
 
     def _started(self, image: str) -> Self:
-        with self._gone_if_it_fails():
+        with self._torn_down_on_error():
             self._boot(image)
         return self
 
     @contextmanager
-    def _gone_if_it_fails(self) -> Iterator[None]:
+    def _torn_down_on_error(self) -> Iterator[None]:
         with ExitStack() as undo:
             undo.callback(self.teardown)
             yield
@@ -226,7 +225,7 @@ class DockerSandbox:
             PortForward(link, connect).open_port(port)
 
     def _greet(self) -> SupervisorClient:
-        """Take the stream, and have the terms wait in it for the supervisor."""
+        """Attach to the container's stream and send the hello, which waits for the supervisor."""
         self._link = SupervisorClient(*self._engine.attach(self.container_id))
         self._link.send_hello(ttl_s=self._spec.ttl_s, disk_mb=self._spec.limits.disk_mb)
         return self._link

@@ -1,11 +1,11 @@
-"""How a commit of a run differs from its base."""
+"""Commits in our bare repositories: how one differs from its base, and its symbolic links."""
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from contracts.run import DiffStat
-from sandbox.git import git, git_first_bytes, git_text
+from sandbox.git import Repository, our_repository
 from sandbox.repos import BaseCommit
 
 DIFF_LIMIT = 1024 * 1024
@@ -13,19 +13,23 @@ DIFF_LIMIT = 1024 * 1024
 
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
 _BIG = 8 << 20
-_BIG_IS_BINARY = ("-c", f"core.bigFileThreshold={_BIG}")
+"""Bytes from which a file is not compared line by line: git takes forty bytes for each line."""
+_BIG_IS_BINARY = f"core.bigFileThreshold={_BIG}"
+_LINK_MODE = b"120000 "
+_MAX_LINK = 4_096
+"""Bytes of a link's target. Linux makes no longer one, whatever a repository claims."""
 
 
 def diff(base: BaseCommit, commit: str) -> str:
-    """The patch from the base to `commit`, new files included, at most DIFF_LIMIT bytes of it.
+    """Return the patch from the base to `commit`, new files included, at most DIFF_LIMIT bytes.
 
     A binary file is named, not shown. A cut diff says so in its last line. Bytes that are not
     UTF-8 are kept as `surrogateescape` does.
     """
-    patch = git_first_bytes(
-        *_BIG_IS_BINARY, "diff", *_PLAIN, base.commit, commit, "--",
-        at=base.bare, limit=DIFF_LIMIT + 1,
-    )  # fmt: skip
+    with our_repository(base.bare) as repository:
+        patch: bytes = repository.git(c=_BIG_IS_BINARY).first_bytes(
+            DIFF_LIMIT + 1, "diff", *_PLAIN, base.commit, commit, "--"
+        )
     if len(patch) <= DIFF_LIMIT:
         return patch.decode("utf-8", "surrogateescape")
     kept = patch[:DIFF_LIMIT].decode("utf-8", "surrogateescape")
@@ -33,10 +37,11 @@ def diff(base: BaseCommit, commit: str) -> str:
 
 
 def diff_stat(base: BaseCommit, commit: str) -> DiffStat:
-    """How much changed from the base to `commit`; binary files count as files only."""
-    line = git_text(
-        *_BIG_IS_BINARY, "diff", *_PLAIN, "--shortstat", base.commit, commit, "--", at=base.bare
-    )
+    """Return how much changed from the base to `commit`; binary files count as files only."""
+    with our_repository(base.bare) as repository:
+        line = repository.git(c=_BIG_IS_BINARY).diff(
+            *_PLAIN, "--shortstat", base.commit, commit, "--"
+        )
     return DiffStat(
         files=_count(r"(\d+) files? changed", line),
         insertions=_count(r"(\d+) insertion", line),
@@ -45,18 +50,20 @@ def diff_stat(base: BaseCommit, commit: str) -> DiffStat:
 
 
 def tree_id(base: BaseCommit, commit: str) -> str:
-    """The id of the tree of a commit: equal trees hold equal files."""
-    return git_text("rev-parse", "--verify", f"{commit}^{{tree}}", at=base.bare)
+    """Return the id of the tree of a commit. Equal trees hold equal files."""
+    with our_repository(base.bare) as repository:
+        return str(repository.git.rev_parse("--verify", f"{commit}^{{tree}}"))
 
 
 def changed_paths(base: BaseCommit, old: str, new: str) -> list[str]:
-    """Paths of the files in which two commits differ, in order."""
-    names = git("diff", "--name-only", "-z", "--no-renames", old, new, "--", at=base.bare)
+    """Return the paths of the files in which two commits differ, in order."""
+    with our_repository(base.bare) as repository:
+        names = repository.git.output("diff", "--name-only", "-z", "--no-renames", old, new, "--")
     return [name.decode("utf-8", "replace") for name in names.split(b"\0") if name]
 
 
 class FileChange(NamedTuple):
-    """A file that differs: mode and id of its content, before and after; zeros for no file."""
+    """A changed file: mode and blob id before and after; zeros where there is no file."""
 
     path: str
     before: str
@@ -64,51 +71,102 @@ class FileChange(NamedTuple):
 
 
 def file_changes(base: BaseCommit, commit: str) -> Iterator[FileChange]:
-    """Every file in which `commit` differs from the base, in order; a moved one is two.
+    """Yield every file in which `commit` differs from the base, in order; a moved file is two.
 
-    Bytes of a path that are not UTF-8 are kept as `surrogateescape` does.
+    Bytes of a path that are not UTF-8 are kept as `surrogateescape` does; GitPython's `Diff`
+    would fail at them.
     """
-    raw = git(
-        "diff", "--raw", "-z", "--no-abbrev", "--no-renames", base.commit, commit, "--",
-        at=base.bare,
-    )  # fmt: skip
+    with our_repository(base.bare) as repository:
+        raw = repository.git.output(
+            "diff", "--raw", "-z", "--no-abbrev", "--no-renames", base.commit, commit, "--"
+        )
     fields = raw.decode("utf-8", "surrogateescape").split("\0")
-    for about, path in zip(fields[::2], fields[1::2], strict=False):
-        old_mode, new_mode, old, new, _ = about.removeprefix(":").split(" ")
+    for header, path in zip(fields[::2], fields[1::2], strict=False):
+        old_mode, new_mode, old, new, _ = header.removeprefix(":").split(" ")
         yield FileChange(path, f"{old_mode} {old}", f"{new_mode} {new}")
 
 
 def file_diff(base: BaseCommit, commit: str, path: str, *, limit: int) -> str:
-    """The patch of one file as text, whatever it holds; what is cut after `limit` bytes is told.
+    """Return the patch of one file as text, binary or not, with a note where it is cut.
 
-    Of a file larger than 8 MiB only the beginnings are shown, before and after: git would take
-    forty bytes of memory for each of its lines.
+    Of a file larger than 8 MiB it shows the first bytes, before and after.
     """
-    sizes = [_size(base, at, path) for at in (base.commit, commit)]
-    if max(sizes) > _BIG:
-        before, after = (_beginning(base, at, path, limit) for at in (base.commit, commit))
-        return f"before:\n{before}\nafter:\n{after}"
-    at = ("--", f":(literal){path}")
-    patch = git_first_bytes(
-        "diff", "--text", *_PLAIN, base.commit, commit, *at, at=base.bare, limit=limit + 1
-    )
+    commits = (base.commit, commit)
+    with our_repository(base.bare) as repository:
+        sizes = [_size(repository, one, path) for one in commits]
+        if max(sizes) > _BIG:
+            before, after = (_beginning(repository, one, path, limit) for one in commits)
+            return f"before:\n{before}\nafter:\n{after}"
+        only = ("--", f":(literal){path}")
+        patch = repository.git.first_bytes(
+            limit + 1, "diff", "--text", *_PLAIN, base.commit, commit, *only
+        )
     return _cut_text(patch, limit)
 
 
-def _size(base: BaseCommit, commit: str, path: str) -> int:
-    """Bytes of a file in a commit; 0 where it is none."""
-    row = git("ls-tree", "-l", "-z", "--full-tree", commit, "--", f":(literal){path}", at=base.bare)
+def symlinks(base: BaseCommit) -> dict[str, str]:
+    """Return every symbolic link of the base commit, path to target.
+
+    Bytes that are not UTF-8 are kept as `surrogateescape` does.
+    """
+    with our_repository(base.bare) as repository:
+        listing = repository.git.output("ls-tree", "-r", "-z", "--full-tree", base.commit)
+        entries = (entry.partition(b"\t") for entry in listing.split(b"\0"))
+        blobs = {
+            path: header.split(b" ")[2]
+            for header, _, path in entries
+            if header.startswith(_LINK_MODE)
+        }
+        targets = _link_targets(repository, sorted(set(blobs.values())))
+    return {_text(path): targets[blob] for path, blob in blobs.items() if blob in targets}
+
+
+def _link_targets(repository: Repository, blobs: list[bytes]) -> dict[bytes, str]:
+    """Return the content of each blob, without those that are too long for a link."""
+    if not blobs:
+        return {}
+    sizes = repository.git.output(
+        "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=_lines(blobs)
+    ).split(b"\n")
+    short = [blob for blob, _, size in (row.partition(b" ") for row in sizes) if _fits(size)]
+    rest = repository.git.output(
+        "cat-file", "--batch=%(objectname) %(objectsize)", stdin=_lines(short)
+    )
+    targets, start = {}, 0
+    while start < len(rest):
+        end = rest.index(b"\n", start) + 1
+        blob, _, size = rest[start : end - 1].partition(b" ")
+        targets[blob] = _text(rest[end : end + int(size)])
+        start = end + int(size) + 1
+    return targets
+
+
+def _fits(size: bytes) -> bool:
+    return size.isdigit() and int(size) <= _MAX_LINK
+
+
+def _lines(blobs: list[bytes]) -> bytes:
+    return b"".join(blob + b"\n" for blob in blobs)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _size(repository: Repository, commit: str, path: str) -> int:
+    """Return the bytes of a file in a commit; 0 if there is no such file."""
+    row = repository.git.output(
+        "ls-tree", "-l", "-z", "--full-tree", commit, "--", f":(literal){path}"
+    )
     size = row.partition(b"\t")[0].split()[-1:]
     return int(size[0]) if size and size[0].isdigit() else 0
 
 
-def _beginning(base: BaseCommit, commit: str, path: str, limit: int) -> str:
-    if not _size(base, commit, path):
+def _beginning(repository: Repository, commit: str, path: str, limit: int) -> str:
+    if not _size(repository, commit, path):
         return "(nothing)"
-    named = f"{commit}:{path}"
-    return _cut_text(
-        git_first_bytes("cat-file", "blob", named, at=base.bare, limit=limit + 1), limit
-    )
+    content = repository.git.first_bytes(limit + 1, "cat-file", "blob", f"{commit}:{path}")
+    return _cut_text(content, limit)
 
 
 def _cut_text(content: bytes, limit: int) -> str:

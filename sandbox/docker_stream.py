@@ -1,7 +1,7 @@
-"""A byte stream to a process in a container, over the docker daemon's own socket.
+"""A byte stream to a process in a container, over the Docker daemon's own socket.
 
-docker-py loses output on such streams: it bypasses bytes that were buffered with the
-response's header. This is the little of HTTP that the daemon's upgrade needs.
+docker-py loses output on such streams: it skips bytes that were buffered with the header of the
+response. This module has the part of HTTP that the daemon's protocol upgrade needs.
 """
 
 import errno
@@ -23,7 +23,7 @@ _MAX_HEADER = 1 << 16
 
 
 class EngineAddress(NamedTuple):
-    """Where a docker daemon listens: `url` is unix://, tcp:// or https://."""
+    """The address of a Docker daemon. `url` is unix://, tcp:// or https://."""
 
     url: str
     ca_cert: str | None = None
@@ -32,18 +32,18 @@ class EngineAddress(NamedTuple):
 
 
 class ByteStream(Protocol):
-    """Bytes both ways; one thread may receive while others send."""
+    """A two-way byte stream; one thread may receive while others send."""
 
     def send(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send all bytes."""
         ...
 
     def receive(self) -> bytes:
-        """Some bytes; none when the stream has ended."""
+        """Return some bytes; none after the end of the stream."""
         ...
 
     def close(self) -> None:
-        """End it, also for a thread that is receiving."""
+        """Close the stream; a thread that is receiving gets its end."""
         ...
 
 
@@ -55,23 +55,23 @@ class PlainStream:
         self._lock = threading.Lock()
 
     def send(self, data: bytes) -> None:
-        """Send all of it, not mixed with what another thread sends."""
+        """Send all bytes, not mixed with those of other threads."""
         with self._lock:
             self._socket.sendall(data)
 
     def receive(self) -> bytes:
-        """Some bytes; none when the stream has ended."""
+        """Return some bytes; none after the end of the stream."""
         return self._socket.recv(RECEIVE)
 
     def close(self) -> None:
-        """End it, also for a thread that is receiving."""
+        """Close the stream; a thread that is receiving gets its end."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
 
 class TlsStream:
-    """A stream over TLS, whose one session takes only one caller at a time."""
+    """A stream over TLS, whose session only one thread may use at a time."""
 
     def __init__(self, connection: ssl.SSLSocket) -> None:
         connection.setblocking(False)
@@ -80,7 +80,7 @@ class TlsStream:
         self._sending = threading.Lock()
 
     def send(self, data: bytes) -> None:
-        """Send all of it, not mixed with what another thread sends."""
+        """Send all bytes, not mixed with those of other threads."""
         view = memoryview(data)
         with self._sending:
             while view:
@@ -91,7 +91,7 @@ class TlsStream:
                     _wait(self._socket, select.POLLOUT)
 
     def receive(self) -> bytes:
-        """Some bytes; none when the stream has ended."""
+        """Return some bytes; none after the end of the stream."""
         while True:
             try:
                 with self._session:
@@ -100,7 +100,7 @@ class TlsStream:
                 _wait(self._socket, select.POLLIN)
 
     def close(self) -> None:
-        """End it, also for a thread that is receiving."""
+        """Close the stream; a thread that is receiving gets its end."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with self._session:
@@ -108,7 +108,7 @@ class TlsStream:
 
 
 def _wait(connection: socket.socket, event: int) -> None:
-    """Wait until it can go on; `select` itself takes no descriptor over 1023."""
+    """Wait for the event by `poll`: `select` takes no descriptor over 1023."""
     poll = select.poll()
     try:
         poll.register(connection, event)
@@ -118,7 +118,7 @@ def _wait(connection: socket.socket, event: int) -> None:
 
 
 def engine_unreachable(url: str, error: Exception) -> DockerUnavailable:
-    """The error that says that nobody answers at this address, and what to do."""
+    """Return the error for an address where no engine answers."""
     return DockerUnavailable(
         f"no Docker engine answers at {url} ({error}): "
         "start it (`make setup` does), or set DOCKER_HOST"
@@ -129,16 +129,16 @@ def check_reachable(address: EngineAddress) -> None:
     """Connect and hang up.
 
     Raises:
-        DockerUnavailable: nobody answers at the address.
+        DockerUnavailable: no engine answers at the address.
     """
     _reach(address).close()
 
 
 def open_stream(address: EngineAddress, path: str) -> tuple[ByteStream, bytes]:
-    """Start the exec at this path of the daemon's API; also gives the bytes that came with it.
+    """Open a stream by this path of the daemon's API; return it with the bytes that arrived.
 
     Raises:
-        DockerUnavailable: nobody answers at the address.
+        DockerUnavailable: no engine answers at the address.
         SandboxLost: the daemon refuses.
     """
     connection = _reach(address)
@@ -210,7 +210,7 @@ def _upgrade_request(path: str) -> bytes:
 
 
 def _read_response(connection: socket.socket) -> tuple[str, bytes]:
-    """The status line, and what followed the header."""
+    """Return the status line, and the bytes after the header."""
     data = b""
     while b"\r\n\r\n" not in data:
         more = connection.recv(4096)

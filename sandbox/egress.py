@@ -1,8 +1,8 @@
-"""The one way out to the internet: a forward proxy on the host with an allow-list of names.
+"""The only way to the internet: a forward proxy on the host with an allow-list of host names.
 
-It speaks CONNECT for TLS, whose first message must ask for the same name, and plain GET and
-HEAD. Names are resolved here. It listens nowhere: a sandbox's forwarded port leads to
-`Egress.connect`, so without that port there is no way out, and none when this fails.
+It takes CONNECT for TLS, whose first message must name the same host, and plain GET and HEAD.
+It resolves the names. It listens on no port: a forwarded port of the sandbox leads to
+`EgressProxy.connect`, so without that port, or when the proxy fails, nothing gets out.
 """
 
 import socket
@@ -11,26 +11,45 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Self
 
-from sandbox.http_head import InvalidRequest, ProxyRequest, read_request, receive
+from contracts.sandbox import Sandbox
+from sandbox.proxy_request import (
+    InvalidClientHello,
+    InvalidRequest,
+    ProxyRequest,
+    read_request,
+    receive,
+    server_name,
+)
 from sandbox.relay import CHUNK, relay
 from sandbox.routes import AllowList, RouteRefused
-from sandbox.sni import InvalidClientHello, server_name
 
 MAX_CONNECTIONS = 128
 HEAD_S = 15.0
-"""Within this time a client says where it wants to go, and again for whom its TLS is."""
+"""Seconds in which a client must send its request, and again its TLS ClientHello."""
 CONNECT_S = 15.0
 IDLE_S = 600.0
+CA_FILE = "/var/tmp/harness-ca.pem"  # noqa: S108  inside; any user may write there
+"""Path of the operator's certificates inside the sandbox."""
 _DRAIN_S = 2.0
 _UNRECOGNIZED_NAME = bytes((21, 3, 3, 0, 2, 2, 112))
-"""The TLS alert with which a client is told that its name is refused."""
+"""The TLS alert `unrecognized_name`."""
+
+_PROXIES = (
+    "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy",
+    "npm_config_proxy", "npm_config_https_proxy",
+)  # fmt: skip
+_CA_FILES = (
+    "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT",
+    "NODE_EXTRA_CA_CERTS", "npm_config_cafile",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class EgressEvent:
-    """One attempt to get out, as it was decided; `reason` says why it was refused."""
+    """One allowed or refused connection, with the reason for a refusal."""
 
     kind: Literal["allowed", "refused"]
     host: str
@@ -42,15 +61,15 @@ OnEvent = Callable[[EgressEvent], None]
 
 
 class EgressProxy:
-    """Leads connections to hosts on the allow-list, and to no others, until it is closed.
+    """A proxy to hosts on the allow-list, and to no others, until it is closed.
 
     `allow` holds names such as `example.org`, `*.example.org` or `mirror.example.org:8443`;
-    without a port they stand for 80 and 443. A name must resolve to the public internet, or
-    into `addresses` (`10.1.2.3`, `10.0.0.0/8`), which the operator vouches for. `on_event`
-    hears every decision, in threads of this proxy's own but one at a time.
+    without a port they stand for 80 and 443. A name must resolve to the public internet, or to
+    one of `addresses` (`10.1.2.3`, `10.0.0.0/8`), which the operator allows. `on_event` gets
+    every decision, in threads of the proxy but one at a time.
 
     Raises:
-        OptionInvalid: `allow` or `addresses` hold something else.
+        OptionInvalid: an entry of `allow` or `addresses` has another form.
     """
 
     def __init__(
@@ -65,13 +84,13 @@ class EgressProxy:
         self._closed = False
 
     def connect(self) -> socket.socket:
-        """A connection to the proxy, for one client.
+        """Return a connection to the proxy for one client.
 
         Raises:
             ConnectionRefusedError: it is closed, or has too many connections.
         """
         if self._closed or not self._places.acquire(blocking=False):
-            raise ConnectionRefusedError("the way out is closed, or full")
+            raise ConnectionRefusedError("the egress proxy is closed, or has too many connections")
         ours, theirs = socket.socketpair()
         threading.Thread(
             target=self._serve, args=(theirs,), name="sandbox-egress", daemon=True
@@ -79,7 +98,7 @@ class EgressProxy:
         return ours
 
     def close(self) -> None:
-        """End every connection; there will be no more."""
+        """End every connection and refuse new ones."""
         with self._lock:
             self._closed = True
             for end in self._live:
@@ -94,7 +113,7 @@ class EgressProxy:
 
     def _serve(self, client: socket.socket) -> None:
         try:
-            with suppress(OSError), self._living(client):  # an end that broke off has its answer
+            with suppress(OSError), self._living(client):  # a client that hung up needs no answer
                 self._answer(client)
         finally:
             self._places.release()
@@ -149,11 +168,11 @@ class EgressProxy:
 
     @contextmanager
     def _living(self, end: socket.socket) -> Iterator[None]:
-        """Closes the socket at the end, and keeps it where `close` finds it until then."""
+        """Register the socket for `close` while it is used; close it at the end."""
         with closing(end):
             with self._lock:
                 if self._closed:
-                    raise ConnectionAbortedError("the way out is closed")
+                    raise ConnectionAbortedError("the egress proxy is closed")
                 self._live.add(end)
             try:
                 yield
@@ -163,7 +182,7 @@ class EgressProxy:
 
 
 def _reach(addresses: Sequence[str], port: int) -> socket.socket:
-    """A connection to the first address that answers."""
+    """Return a connection to the first address that answers."""
     for address in addresses[:-1]:
         with suppress(OSError):
             return socket.create_connection((address, port), timeout=CONNECT_S)
@@ -171,7 +190,7 @@ def _reach(addresses: Sequence[str], port: int) -> socket.socket:
 
 
 def _hello_for(host: str, client: socket.socket) -> bytes:
-    """The client's first TLS message, which asks for this host."""
+    """Return the client's ClientHello, which must name this host."""
     deadline, hello = time.monotonic() + HEAD_S, b""
     while (name := server_name(hello)) is None:
         hello += receive(client, deadline)
@@ -181,7 +200,7 @@ def _hello_for(host: str, client: socket.socket) -> bytes:
 
 
 def _fetch(client: socket.socket, server: socket.socket, request: bytes) -> None:
-    """Send one request, and its answer back; nothing else of the client's goes out."""
+    """Send one request and return its answer; no further bytes of the client are sent."""
     server.settimeout(IDLE_S)
     client.settimeout(IDLE_S)
     server.sendall(request)
@@ -197,7 +216,7 @@ def _respond(client: socket.socket, status: str) -> None:
 
 
 def _drain(client: socket.socket) -> None:
-    """Say that this is all, and read on until the client has hung up: else it sees a reset."""
+    """Shut down our side and read until the client hangs up; else it would get a reset."""
     client.shutdown(socket.SHUT_WR)
     deadline = time.monotonic() + _DRAIN_S
     while time.monotonic() < deadline:
@@ -205,5 +224,30 @@ def _drain(client: socket.socket) -> None:
 
 
 def _shown(host: str) -> str:
-    """A name that a hostile client gave, fit for a log."""
+    """Return a name from a possibly hostile client, safe for a log."""
     return "".join(char if "!" <= char <= "~" else "?" for char in host[:255])
+
+
+def open_egress(
+    sandbox: Sandbox, egress: EgressProxy, *, ca_bundle: Path | None = None
+) -> dict[str, str]:
+    """Forward a port of the sandbox to the proxy; return the variables that commands need.
+
+    `ca_bundle` is a file of certificates to trust inside instead of the image's: for networks
+    that intercept TLS with their own certificate.
+
+    Raises:
+        SandboxLost: the sandbox is gone.
+    """
+    port = sandbox.forward(0, egress.connect)
+    if ca_bundle is None:
+        return egress_env(port)
+    sandbox.write_file(CA_FILE, ca_bundle.read_bytes())
+    return egress_env(port, ca_file=CA_FILE)
+
+
+def egress_env(port: int, *, ca_file: str | None = None) -> dict[str, str]:
+    """Return the variables that make pip, npm, git, curl and apt use the proxy at this port."""
+    proxy, here = f"http://127.0.0.1:{port}", "localhost,127.0.0.1"
+    env = dict.fromkeys(_PROXIES, proxy) | {"NO_PROXY": here, "no_proxy": here}
+    return env | ({} if ca_file is None else dict.fromkeys(_CA_FILES, ca_file))

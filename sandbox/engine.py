@@ -1,4 +1,4 @@
-"""The Docker engine: containers and images begin and end here.
+"""The Docker engine: everything that creates or removes containers and images.
 
 Each operation has a client of its own, because a docker-py session is not made for several
 threads; connecting costs a millisecond. docker-py is imported when it is first needed.
@@ -27,7 +27,7 @@ _DEFAULT_URL = "unix:///var/run/docker.sock"
 
 
 class RunningContainer(NamedTuple):
-    """A running container; `image` is the name it was made from while that means the same."""
+    """A running container. `image` is an id instead of a name if that name was given away since."""
 
     id: str
     name: str
@@ -35,18 +35,18 @@ class RunningContainer(NamedTuple):
 
 
 class DockerEngine:
-    """The engine that DOCKER_HOST names, or the local one; nothing connects before it is used."""
+    """The engine that DOCKER_HOST names, or the local one; connects when it is first used."""
 
     def __init__(self) -> None:
         self._version: str | None = None
 
     @property
     def url(self) -> str:
-        """Where the engine is looked for."""
+        """The address of the engine."""
         return os.environ.get("DOCKER_HOST") or _DEFAULT_URL
 
     def create(self, flags: Mapping[str, object]) -> str:
-        """Make a container and give its id; it does not run yet.
+        """Create a container, not started, and return its id.
 
         Raises:
             ImageUnavailable, DockerUnavailable.
@@ -65,9 +65,9 @@ class DockerEngine:
             client.api.start(container)
 
     def attach(self, container: str) -> tuple[ByteStream, bytes]:
-        """The stream of the container's main process, best taken before `start`.
+        """Attach to the container's main process, preferably before `start`.
 
-        Also gives the bytes that came already.
+        Returns the stream and the bytes that have already arrived.
 
         Raises:
             SandboxLost, DockerUnavailable.
@@ -78,7 +78,7 @@ class DockerEngine:
         return open_stream(self._address(), f"/v{version}/containers/{container}/attach?{wanted}")
 
     def run(self, container: str, argv: Sequence[str]) -> tuple[ByteStream, bytes]:
-        """Run argv in the container as root; give its stream and the bytes that came already.
+        """Run argv in the container as root; return its stream and the bytes that arrived.
 
         Raises:
             SandboxLost, DockerUnavailable.
@@ -89,7 +89,7 @@ class DockerEngine:
         return open_stream(self._address(), path)
 
     def running(self, wanted: Mapping[str, str]) -> list[RunningContainer]:
-        """The running containers with these labels."""
+        """Return the running containers with these labels."""
         pairs = [f"{label}={value}" for label, value in wanted.items()]
         with self.client("look for containers") as client:
             found = client.api.containers(filters={"label": pairs, "status": "running"})
@@ -101,7 +101,7 @@ class DockerEngine:
         ]
 
     def rename(self, container: str, name: str) -> bool:
-        """Give a container another name; False when it has that name, or is gone."""
+        """Rename a container; return False if the name is taken or the container is gone."""
         from docker.errors import APIError
 
         with self.client(f"rename container {container[:12]}") as client:
@@ -114,7 +114,7 @@ class DockerEngine:
         return True
 
     def has(self, container: str) -> bool:
-        """Whether the container is there."""
+        """Return whether the container exists."""
         from docker.errors import NotFound
 
         with self.client(f"look at container {container[:12]}") as client:
@@ -137,7 +137,7 @@ class DockerEngine:
                 client.api.wait(container, condition="removed")
 
     def commit(self, container: str, labels: Mapping[str, str]) -> str:
-        """Keep the container's files as an image; give the image's id.
+        """Save the container's files as an image and return its id.
 
         Raises:
             SandboxLost, DockerUnavailable.
@@ -147,14 +147,14 @@ class DockerEngine:
             return str(made["Id"])
 
     def layers(self, image: str) -> int:
-        """How many layers an image has."""
+        """Return the number of layers of an image."""
         with self.client(f"look at image {image[:19]}") as client:
             return len(client.api.inspect_image(image)["RootFS"]["Layers"])
 
     def flatten(self, image: str, labels: Mapping[str, str], ours: Mapping[str, str]) -> str:
-        """The same files and the same environment as one layer; give the new image's id.
+        """Rewrite an image as one layer with the same environment; return the new image's id.
 
-        The container that is needed meanwhile bears `ours`: it is nobody's once we are dead.
+        The temporary container gets the labels `ours`, so that the reaper finds it.
 
         Raises:
             SandboxLost, DockerUnavailable.
@@ -179,7 +179,7 @@ class DockerEngine:
         return _imported(said)
 
     def remove_image(self, image: str) -> bool:
-        """Remove an image; False when something still uses it, True also when it was gone."""
+        """Remove an image; return False if it is still in use, True if it was gone already."""
         from docker.errors import APIError, ImageNotFound
 
         with self.client(f"remove image {image[:19]}") as client:
@@ -195,7 +195,7 @@ class DockerEngine:
 
     @contextmanager
     def client(self, wanted: str) -> Iterator["DockerClient"]:
-        """A docker client for one operation, whose errors come out as ours.
+        """A Docker client for one operation, with errors converted to ours.
 
         `wanted` completes the sentence "wanted to …".
         """
@@ -236,7 +236,7 @@ class DockerEngine:
 
 
 def _connect(version: str) -> "DockerClient":
-    """A client that heeds docker's own variables, and not REQUESTS_CA_BUNDLE or HTTP_PROXY."""
+    """Return a client that ignores REQUESTS_CA_BUNDLE and HTTP_PROXY."""
     import docker
 
     client = docker.from_env(version=version, timeout=_TIMEOUT_S)
@@ -245,7 +245,7 @@ def _connect(version: str) -> "DockerClient":
 
 
 def _imported(said: str) -> str:
-    """The id of the image that an import has made."""
+    """Return the id of the image that an import created."""
     last = json.loads(said.strip().splitlines()[-1])
     if "status" not in last:
         raise SandboxLost(f"the engine could not import a snapshot: {last}")

@@ -1,4 +1,4 @@
-"""Files of a sandbox, read and written by the supervisor's tasks."""
+"""Reading and writing files of a sandbox through the supervisor."""
 
 import posixpath
 from collections.abc import Mapping
@@ -32,14 +32,14 @@ _ERRORS: Mapping[str, type[SandboxFileError]] = {
 
 
 def read_file(link: SupervisorClient, root: str, path: str, *, limit: int) -> bytes:
-    """The file's bytes; errors as `Sandbox.read_file` has them."""
+    """Return the bytes of a file; raises as `Sandbox.read_file`."""
     full = posixpath.join(root, path)
     request = {"task": "read", "path": full, "root": root, "limit": limit}
     return _call(link, request, b"", wanted=f"read {path!r}", limit=limit)
 
 
 def write_files(link: SupervisorClient, root: str, files: Mapping[str, bytes]) -> None:
-    """Write all files; errors as `Sandbox.write_file` has them."""
+    """Write all files; raises as `Sandbox.write_file`."""
     sizes = [(posixpath.join(root, path), len(data)) for path, data in files.items()]
     request = {"task": "write", "files": sizes, "root": root}
     wanted = f"write {', '.join(map(repr, files))}" if len(files) < 4 else "write files"
@@ -47,7 +47,7 @@ def write_files(link: SupervisorClient, root: str, files: Mapping[str, bytes]) -
 
 
 def file_error(name: str, wanted: str, found: str) -> SandboxFileError:
-    """The named error for an errno name such as ENOENT."""
+    """Return the error for an errno name such as ENOENT."""
     return _ERRORS.get(name, SandboxFileError)(f"wanted to {wanted}: {found}")
 
 
@@ -59,7 +59,7 @@ def _call(
     wanted: str,
     limit: int = 0,
 ) -> bytes:
-    """What the task gave; what it says on standard error is an error, as a JSON object."""
+    """Return the output of a task; its standard error is an error as a JSON object."""
     received = {STDOUT: bytearray(), STDERR: bytearray()}
     room = {STDOUT: limit + CHUNK, STDERR: CHUNK}
 
@@ -70,9 +70,11 @@ def _call(
 
     report = link.call(request, data, receive, timeout_s=_TIMEOUT_S)
     if received[STDERR]:
-        told = wire.parse_json_object(received[STDERR], "answer")
-        raise file_error(str(told.get("errno")), wanted, str(told.get("error")))
+        failure = wire.parse_json_object(received[STDERR], "answer")
+        raise file_error(str(failure.get("errno")), wanted, str(failure.get("error")))
     if report.get("exit_code") != 0:
-        found = report.get("launch_error") or "the file was not done in time, or was killed"
+        killed = "the transfer took too long, or was killed"
+        full = "the sandbox's files take more than its disk limit"
+        found = report.get("launch_error") or (full if report.get("out_of_disk") else killed)
         raise SandboxFileError(f"wanted to {wanted}: {found}")
     return bytes(received[STDOUT])

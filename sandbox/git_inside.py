@@ -1,6 +1,6 @@
-"""Git inside a sandbox, on a repository that belongs to the agent.
+"""Git commands inside a sandbox, on a repository that belongs to the agent.
 
-None of its hooks run, and none of its settings says what bytes a file has.
+The options keep its hooks from running, and its settings from changing the bytes of files.
 """
 
 from contracts.errors import GitFailed
@@ -22,10 +22,10 @@ _INSIDE = (
 def git_inside(
     sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = DEFAULT_OUTPUT_LIMIT
 ) -> ExecResult:
-    """What git did in the workspace.
+    """Run git in the workspace.
 
     Raises:
-        GitFailed: it failed; the message holds its last words.
+        GitFailed: git failed; the message ends with its error.
         SandboxLost: the sandbox is gone.
     """
     ran = try_git_inside(sandbox, *args, stdin=stdin, output_limit=output_limit)
@@ -35,7 +35,7 @@ def git_inside(
 def try_git_inside(
     sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = DEFAULT_OUTPUT_LIMIT
 ) -> ExecResult:
-    """The same, whether it failed or not."""
+    """Run git in the workspace; a failure is a result."""
     argv = (*_INSIDE, *args)
     return sandbox.exec(
         Command(argv=argv, stdin=stdin, timeout_s=TIMEOUT_S, output_limit=output_limit)
@@ -43,15 +43,15 @@ def try_git_inside(
 
 
 def remove_inside(sandbox: Sandbox, *paths: str) -> ExecResult:
-    """Remove files of the workspace, whether they are there or not."""
+    """Remove files of the workspace, if they exist."""
     return sandbox.exec(Command(argv=("rm", "-f", *paths), timeout_s=TIMEOUT_S))
 
 
 def check_result(result: ExecResult, what: str) -> ExecResult:
-    """The same result.
+    """Return the result if the command succeeded.
 
     Raises:
-        GitFailed: it is a failure.
+        GitFailed: it failed.
     """
     if not result.ok:
         why = result.launch_error or error_text(result.stderr)

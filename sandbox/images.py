@@ -1,11 +1,12 @@
-"""The images that sandboxes start from: here already, or made in a minute or two.
+"""The images that sandboxes start from, built when they are missing or outdated.
 
 The base image has what projects need; the agents image adds Node 22, `claude` and `pi`.
 """
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copy
@@ -13,17 +14,23 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from contracts.errors import ImageUnavailable
-from sandbox.debian import OnLine, debian_image
 from sandbox.engine import DockerEngine
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+OnLine = Callable[[str], None]
 
 BASE_IMAGE = "harness-base:latest"
 AGENTS_IMAGE = "harness-agents:latest"
 RECIPE_LABEL = "harness.recipe"
 """Label on the image: a digest of the files it was built from."""
 
+_DEBIAN = "debian:bookworm-slim"
+_BOOTSTRAPPED = "harness-debian:bookworm"
+_NO_DOCS = tuple(
+    f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("doc", "man", "locale", "info")
+)
 _FOLDER = Path(__file__).with_name("images")
 _STAGE = "harness.stage=fetched"
 _HOST_CA = "host-ca.pem"
@@ -39,7 +46,7 @@ class ImageRecipe:
     base: "ImageRecipe | None" = None
 
     def recipe(self) -> str:
-        """The digest that this image bears when it is up to date."""
+        """Return the digest in the label of an up-to-date image."""
         digest = hashlib.sha256()
         for file in self.files:
             digest.update((_FOLDER / file).read_bytes())
@@ -53,9 +60,9 @@ AGENTS_RECIPE = ImageRecipe(name=AGENTS_IMAGE, files=("agents.Dockerfile",), bas
 
 
 def ensure_base(engine: DockerEngine, on_line: OnLine, *, force: bool = False) -> str:
-    """The name of the base image, built first when it is missing or its recipe changed.
+    """Return the name of the base image; build it if it is missing or its recipe changed.
 
-    `on_line` gets the progress of a build, line by line; nothing when there is none.
+    `on_line` gets the progress of a build, line by line.
     `force` builds in any case, from the packages there are now.
 
     Raises:
@@ -71,10 +78,10 @@ def ensure_base(engine: DockerEngine, on_line: OnLine, *, force: bool = False) -
 
 
 def ensure_agents(engine: DockerEngine, on_line: OnLine, *, force: bool = False) -> str:
-    """The name of the image with the real agents, built first as `ensure_base` does.
+    """Return the name of the image with the real agents; build it if needed, as `ensure_base`.
 
-    The build fetches the agents from npm. Where the host has certificates of its own for
-    that, the build gets them too; the image does not.
+    The build fetches the agents from npm. It gets the host's own certificates for that; the image
+    does not keep them.
 
     Raises:
         DockerUnavailable: no engine answers.
@@ -93,7 +100,7 @@ def ensure_agents(engine: DockerEngine, on_line: OnLine, *, force: bool = False)
 
 
 def is_current(engine: DockerEngine, image: ImageRecipe = BASE_RECIPE) -> bool:
-    """Whether the image is here and bears the digest of its recipe.
+    """Return whether the image exists and was built from the present recipe.
 
     Raises:
         DockerUnavailable: no engine answers.
@@ -103,7 +110,7 @@ def is_current(engine: DockerEngine, image: ImageRecipe = BASE_RECIPE) -> bool:
 
 
 def _is_here(client: "DockerClient", image: ImageRecipe) -> bool:
-    """Asked by its name: listing images takes an engine that has fifty a quarter of a second."""
+    """Look it up by name: listing takes Docker a quarter of a second for fifty images."""
     from docker.errors import ImageNotFound
 
     try:
@@ -143,14 +150,14 @@ def _build(
 
 
 def _host_ca() -> bytes:
-    """The certificates that this host was told to trust besides the usual ones, or nothing."""
+    """Return the additional certificates that this host trusts, or nothing."""
     named = (os.environ.get(name, "") for name in _HOST_CA_NAMES)
     bundle = next((path for path in map(Path, filter(None, named)) if path.is_file()), None)
     return b"" if bundle is None else bundle.read_bytes()
 
 
 def build_output(events: Iterator[dict[str, object]], image: str = BASE_IMAGE) -> Iterator[str]:
-    """What a build prints.
+    """Yield the lines that a build prints.
 
     Raises:
         ImageUnavailable: the build failed; its last line says why.
@@ -162,3 +169,61 @@ def build_output(events: Iterator[dict[str, object]], image: str = BASE_IMAGE) -
         for line in filter(None, str(event.get("stream", "")).splitlines()):
             last = line
             yield line
+
+
+def debian_image(client: "DockerClient", on_line: OnLine) -> str:
+    """Return the name of a Debian image: present, pulled, or built from Debian packages.
+
+    Raises:
+        ImageUnavailable: it cannot be pulled, and cannot be built here.
+    """
+    for name in (_DEBIAN, _BOOTSTRAPPED):
+        if client.images.list(name):
+            return name
+    from docker.errors import APIError
+
+    try:
+        on_line(f"pulling {_DEBIAN}")
+        client.images.pull(_DEBIAN)
+    except APIError as error:
+        on_line(f"cannot pull {_DEBIAN} ({error.explanation}): building it from packages")
+        return _bootstrap(client, on_line)
+    return _DEBIAN
+
+
+def _bootstrap(client: "DockerClient", on_line: OnLine) -> str:
+    """Build a Debian image from Debian packages."""
+    if os.geteuid() != 0 or not Path("/usr/bin/apt-get").exists():
+        raise ImageUnavailable(
+            f"cannot pull {_DEBIAN}, and making it from packages needs root on a Debian machine: "
+            f"run `docker pull {_DEBIAN}` where a registry answers, then try again"
+        )
+    if not Path("/usr/bin/mmdebstrap").exists():
+        _run(("apt-get", "update", "--quiet"), on_line)
+        packages = ("mmdebstrap", "debian-archive-keyring")
+        _run(("apt-get", "install", "--yes", "--no-install-recommends", *packages), on_line)
+    with TemporaryDirectory(prefix="harness-") as place:
+        tar = str(Path(place, "debian.tar"))
+        on_line("mmdebstrap: putting a minimal Debian together")
+        _run(("mmdebstrap", "--quiet", "--variant=minbase", *_NO_DOCS, "bookworm", tar), on_line)
+        repository, tag = _BOOTSTRAPPED.split(":")
+        client.api.import_image_from_file(tar, repository=repository, tag=tag)
+    return _BOOTSTRAPPED
+
+
+def _run(argv: tuple[str, ...], on_line: OnLine) -> None:
+    with subprocess.Popen(
+        argv,
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        last = "no output"
+        for line in process.stdout or ():
+            last = line.rstrip() or last
+            on_line(last)
+    if process.returncode:
+        raise ImageUnavailable(f"{argv[0]} failed while making the base image: {last}")

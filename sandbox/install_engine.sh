@@ -1,7 +1,6 @@
 #!/bin/bash
-# Brings a Docker engine: nothing to do where one answers; elsewhere, on Debian or Ubuntu as
-# root, it is installed and started. Exit 3 with one line that says what to do otherwise.
-# Wants the name of a Python, any will do.
+# Ensures that a Docker engine runs: on Debian or Ubuntu as root, installs and starts one if none
+# answers. Exits with 3 and one line of advice if it cannot. The argument is any Python.
 set -euo pipefail
 
 python=${1:-python3}
@@ -28,12 +27,12 @@ def reached(url):
 try:
     url = urlsplit(sys.argv[1])
     if url.scheme in ("ssh", "npipe"):
-        sys.exit(0)  # whoever sets these has an engine; the docker library will say if not
+        sys.exit(0)  # not checked here: the docker library reports these
     with reached(url) as engine:
-        if url.port != 2376:  # TLS: that somebody listens is all that shows without a key
+        if url.port != 2376:  # TLS needs a key: check only that the port is open
             engine.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
             sys.exit(b" 200 " not in engine.recv(64))
-except (OSError, ValueError):  # the latter where it is no address at all
+except (OSError, ValueError):  # ValueError: not an address
     sys.exit(1)
 PYTHON
 }
@@ -51,7 +50,7 @@ install_engine() {
     command -v apt-get > /dev/null || give_up "this is no Debian or Ubuntu: install and start Docker, or set DOCKER_HOST"
     echo "installing docker.io"
     export DEBIAN_FRONTEND=noninteractive
-    local apt=(apt-get -qq -o DPkg::Lock::Timeout=300)  # another set-up may be at it
+    local apt=(apt-get -qq -o DPkg::Lock::Timeout=300)  # another set-up may be running apt
     "${apt[@]}" update || true  # one broken source must not stop the others
     "${apt[@]}" install -y --no-install-recommends docker.io iptables > /dev/null \
         || give_up "installing docker.io failed: see the lines above"
@@ -60,7 +59,7 @@ install_engine() {
 start_engine() {
     echo "starting the Docker engine"
     if [ -d /run/systemd/system ] && systemctl start docker 2> /dev/null; then return; fi
-    # What a killed engine left behind may name a process that lives and is another one.
+    # A pid file of a killed engine may name another process by now.
     rm -f /var/run/docker.pid
     lives containerd || rm -f /var/run/docker/containerd/containerd.pid
     setsid --fork dockerd >> "$log" 2>&1 < /dev/null

@@ -1,4 +1,4 @@
-"""One command as a process of this machine, for the scripted sandbox."""
+"""One command as a process of the host, for the scripted sandbox."""
 
 import math
 import os
@@ -18,11 +18,11 @@ from sandbox.supervisor.users import find_user
 
 
 def start(command: Command, cwd: Path) -> "subprocess.Popen[bytes]":
-    """The command's process, in a session of its own.
+    """Start the command in its own session.
 
     Raises:
-        OSError: it cannot be started.
-        LookupError: its user is unknown, or one that nobody may be here.
+        OSError: the program cannot be started.
+        LookupError: the user is unknown, root, or not the user of this process.
     """
     user = None if command.user is None else find_user(command.user)
     home = str(cwd) if user is None else user.pw_dir
@@ -56,7 +56,7 @@ def _as(user: struct_passwd | None) -> _AsUser:
 
 
 class _Watch:
-    """One process's pipes, served in the calling thread."""
+    """Serves the pipes of one process in the calling thread."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", stdin: bytes, take: OnOutput) -> None:
         self._process = process
@@ -74,7 +74,7 @@ class _Watch:
         self._selector.register(self._input, selectors.EVENT_WRITE)
 
     def wait(self, deadline: float) -> bool:
-        """Serve until the process ends; False when the time is up first."""
+        """Serve until the process ends; return False if the deadline comes first."""
         while self._process.poll() is None:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -87,7 +87,7 @@ class _Watch:
         return True
 
     def close(self) -> None:
-        """Take what the pipes still hold."""
+        """Read the rest of the pipes and close them."""
         for pipe, name in self._outputs():
             while self._read(pipe, name):
                 pass
@@ -123,7 +123,7 @@ class _Watch:
 def follow(
     process: "subprocess.Popen[bytes]", command: Command, on_output: OnOutput | None
 ) -> ExecResult:
-    """Serve the process to its end, then end its session."""
+    """Serve the process to its end, then kill its session."""
     kept = {
         "stdout": HeadAndTail(command.output_limit),
         "stderr": HeadAndTail(command.output_limit),
@@ -158,7 +158,7 @@ def follow(
 
 
 def _kill_session(leader: int) -> int:
-    """Kill all of the leader's session; how many it left behind."""
+    """Kill the leader's session; return how many other processes were in it."""
     killed: set[int] = set()
     while members := _session(leader):
         for pid in members:
@@ -170,7 +170,7 @@ def _kill_session(leader: int) -> int:
 
 
 def _session(leader: int) -> set[int]:
-    """The living of a session. Asking the kernel for each process's is ten times reading of it."""
+    """Return the living processes of a session; `getsid` is ten times faster than /proc."""
     members = set()
     for name in os.listdir("/proc"):  # noqa: PTH208 - of names only, hundreds of times a minute
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What is kept of an output that may never end."""
+"""Bounded memory for an output that may never end."""
 
 
 class HeadAndTail:
@@ -18,7 +18,7 @@ class HeadAndTail:
         self.size = 0
 
     def append(self, data: bytes) -> None:
-        """Take the next bytes of the output."""
+        """Add the next bytes of the output."""
         self.size += len(data)
         room = self._head_limit - len(self._head)
         self._head += data[:room]
@@ -28,13 +28,13 @@ class HeadAndTail:
 
     @property
     def value(self) -> bytes:
-        """Head and tail, joined."""
+        """Head and tail as one."""
         self._trim()
         return bytes(self._head + self._tail)
 
     @property
     def truncated(self) -> bool:
-        """True when something in the middle was dropped."""
+        """Whether bytes in the middle were dropped."""
         return self.size > self._head_limit + self._tail_limit
 
     def _trim(self) -> None:

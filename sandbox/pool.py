@@ -1,8 +1,8 @@
-"""Warm sandboxes: started ahead, each taken once by whichever process comes first.
+"""Sandboxes started ahead of time, each for one run.
 
-One that waits has a running supervisor and nobody on its stream. It is claimed by renaming
-it, which the engine does for one caller only; then its stream is taken, and ends it when
-its taker dies. Nothing is ever given back.
+A waiting container has a running supervisor and no client on its stream. A process claims it by
+renaming it, which Docker does for one caller only, then attaches to the stream, so that the
+container ends when that process dies. No container is ever given back.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ from sandbox.spec import (
 )
 
 IDLE_S = 1800.0
-"""A warm sandbox that nobody took ends by itself after this long."""
+"""Seconds after which a waiting sandbox ends by itself."""
 REFILL_S = 1.0
 POOL_RUN = "pool"
-"""The run id of containers that were started before their run."""
+"""Run id in the labels of containers that were started before their run."""
 
 
 class PooledContainer(NamedTuple):
@@ -37,13 +37,13 @@ class PooledContainer(NamedTuple):
     id: str
     taken: bool
     stale: bool
-    """Whether its image was built anew since: no run gets it."""
+    """Whether its image was rebuilt since; no run gets a stale container."""
 
 
 class SandboxPool:
     """Keeps `size` sandboxes of one kind ready, as long as its process lives.
 
-    What it keeps bears the label of this process: when that dies, the reaper takes it.
+    Waiting containers have the label of this process: when it dies, the reaper removes them.
     """
 
     def __init__(self, engine: DockerEngine, spec: SandboxSpec, *, size: int) -> None:
@@ -52,7 +52,7 @@ class SandboxPool:
         self._size = size
 
     def fill(self) -> int:
-        """Remove what has become stale and start what is missing; how many that were.
+        """Remove stale containers, start missing ones, and return how many were started.
 
         Raises:
             DockerUnavailable, ImageUnavailable, SandboxLost.
@@ -66,7 +66,7 @@ class SandboxPool:
         return missing
 
     def keep_filled(self, stop: threading.Event, every_s: float = REFILL_S) -> None:
-        """Fill again and again until `stop` is set, then remove what nobody took.
+        """Fill the pool repeatedly until `stop` is set, then remove the waiting containers.
 
         Raises:
             DockerUnavailable, ImageUnavailable, SandboxLost.
@@ -79,7 +79,7 @@ class SandboxPool:
             self.close()
 
     def close(self) -> None:
-        """Remove what nobody took; taken ones go on."""
+        """Remove the waiting containers; those taken by runs stay."""
         self._remove(_found(self._engine, self._spec))
 
     def _remove(self, those: Iterable[PooledContainer]) -> None:
@@ -100,7 +100,7 @@ class SandboxPool:
 
 
 def take_from_pool(engine: DockerEngine, spec: SandboxSpec) -> DockerSandbox | None:
-    """A warm sandbox of this kind for this process alone; None when there is none.
+    """Return a waiting sandbox of this kind for this process, or None.
 
     Raises:
         DockerUnavailable: no engine answers.
@@ -125,11 +125,11 @@ def _found(engine: DockerEngine, spec: SandboxSpec) -> list[PooledContainer]:
 
 
 def _claim(engine: DockerEngine, warm: PooledContainer) -> bool:
-    """Whether the container is now the caller's: the engine gives a new name only once."""
+    """Return whether the caller got the container: only one rename succeeds."""
     return not warm.taken and engine.rename(warm.id, taken_name(warm.id))
 
 
 def _kind(spec: SandboxSpec) -> str:
-    """The same for all sandboxes that can stand in for each other, supervisor and all."""
+    """Return a digest that interchangeable sandboxes share; it covers the supervisor's code."""
     flags = create_flags(spec, idle_s=IDLE_S) | {"labels": {}, "work_dir": spec.work_dir}
     return hashlib.sha256(json.dumps(flags, sort_keys=True).encode()).hexdigest()[:16]

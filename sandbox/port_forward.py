@@ -1,4 +1,4 @@
-"""A port inside the sandbox that leads to a socket here, over the supervisor's stream."""
+"""Forwarding a port inside the sandbox to sockets on the host, over the supervisor's stream."""
 
 import socket
 import threading
@@ -17,11 +17,11 @@ from sandbox.supervisor_client import START_TIMEOUT_S, SupervisorClient
 from sandbox.wire import Frame
 
 _PLACES = 2 * MAX_CONNECTIONS
-"""The supervisor may open a connection before we have put away the one that made room."""
+"""Twice as many, as the supervisor may open a connection before we have closed an ended one."""
 
 
 def check_port(port: int) -> None:
-    """Raise ValueError for a port that nobody may listen on without privileges."""
+    """Raise ValueError for a port that needs privileges."""
     if port and not 1024 <= port <= 65535:
         raise ValueError(f"a port is forwarded from 1024 to 65535, or 0 for any; got {port}")
 
@@ -37,7 +37,7 @@ class PortForward:
         self._port: int | None = None
 
     def open_port(self, port: int) -> int:
-        """Listen inside until the sandbox ends; gives the port's number, for which 0 asks.
+        """Listen inside until the sandbox ends; return the port number (0 asks for any).
 
         Raises:
             Unavailable: something inside has that port.
@@ -59,11 +59,11 @@ class PortForward:
         except SandboxLost as error:
             self._answers.put(error)
         else:
-            told = report.get("error")
-            self._answers.put(Unavailable(f"wanted port {port} inside the sandbox: {told}"))
+            reason = report.get("error")
+            self._answers.put(Unavailable(f"wanted port {port} inside the sandbox: {reason}"))
 
     def _take(self, _: int, number: bytes) -> None:
-        """The first number is the port's, every other the channel of a connection."""
+        """Take a number: the first is the port, each further one the channel of a connection."""
         if len(number) != NUMBER.size:
             raise SandboxLost(f"the supervisor gave {number[:20]!r} for a port or a channel")
         (value,) = NUMBER.unpack(number)
@@ -82,7 +82,7 @@ class PortForward:
 
 
 class _Connection:
-    """One connection from inside; nothing moves on it before we say how much we take."""
+    """One connection from inside; no bytes move until we send the room we have."""
 
     def __init__(self, link: SupervisorClient, channel: int) -> None:
         self._link = link
@@ -92,7 +92,7 @@ class _Connection:
         link.add_channel(channel, self._inbox)
 
     def lead_to(self, connect: Connect) -> None:
-        """Serve it to its end; where nothing can be connected, it is reset inside."""
+        """Serve the connection to its end; reset it inside if `connect` fails."""
         try:
             with closing(connect()) as outside:
                 self._say(TAKEN, NUMBER.pack(CONNECTION_WINDOW))
@@ -137,7 +137,7 @@ class _Connection:
                 self._say(STOP)
 
     def _frames(self) -> Iterator[Frame]:
-        """What comes from inside, up to its last word or the end of the sandbox."""
+        """Yield frames until DONE or the end of the sandbox."""
         while (frame := self._inbox.get()) is not None and frame.kind != DONE:
             yield frame
 

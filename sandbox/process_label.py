@@ -1,26 +1,26 @@
-"""Whether the process that made something is still the one with its number."""
+"""Labels that identify a process beyond the reuse of its pid."""
 
 from pathlib import Path
 
 
 def process_label(pid: int) -> str:
-    """This process and no later one with its number: boot, pid namespace, pid, start time."""
+    """Return boot id, pid namespace, pid and start time of a process as one label."""
     return f"{_machine()}:{pid}:{_start_time(pid)}"
 
 
 def has_exited(label: str) -> bool:
-    """True when the process of this label ran here and is gone; False when nobody can tell."""
+    """Return True if the labelled process ran on this machine and has exited."""
     return is_local(label) and label != process_label(pid_of(label))
 
 
 def is_local(label: str) -> bool:
-    """True when the process of this label ran here, so that we can tell whether it lives."""
+    """Return True if the labelled process ran on this machine since its boot."""
     machine, _, pid = label.rpartition(":")[0].rpartition(":")
     return machine == _machine() and machine != "unknown" and pid.isdigit()
 
 
 def pid_of(label: str) -> int:
-    """The number of the process that a known label names."""
+    """Return the pid in a label."""
     return int(label.split(":")[-2])
 
 
@@ -33,7 +33,7 @@ def _machine() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Clock ticks from boot to the start of `pid`; `-` when it is gone or a zombie."""
+    """Return the clock ticks from boot to the start of `pid`; `-` if it has exited."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

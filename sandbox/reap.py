@@ -1,4 +1,4 @@
-"""Leftovers of processes that died, found by label and never by name."""
+"""Containers and snapshots left by processes that died, found by label and never by name."""
 
 import time
 from collections.abc import Collection
@@ -24,32 +24,32 @@ _SETTLE_S = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxInfo:
-    """One container, or the image of one snapshot, as its labels tell it."""
+    """One container, or the image of one snapshot, as described by its labels."""
 
     id: str
     kind: str
     owner: str
     run_id: str | None
-    """None of a container that was started before its run: its labels are for good."""
+    """None for a container that was started before its run: labels cannot change."""
     boot: str
     deadline: datetime
     pooled: bool = False
-    """Whether it was started ahead, for whichever run comes first."""
+    """Whether it was started ahead of time by the pool."""
     taken: bool = False
-    """Whether a run took it from the pool: then it ends with that, not with who started it."""
+    """Whether a run took it from the pool; it then ends with that run, not with the pool."""
 
     @property
     def state(self) -> str:
-        """In a word or two, for people."""
+        """The state in a word or two, for people."""
         if self.is_leftover:
             return "left over"
         return "warm, waiting" if self.pooled and not self.taken else "in use"
 
     @property
     def is_leftover(self) -> bool:
-        """True when the process that made it is gone; its time counts where nobody can tell.
+        """Whether the process that made it has exited; for unknown processes, its deadline counts.
 
-        A clock that jumps must not end what a living run works with.
+        A clock that jumps must not end the sandbox of a living run.
         """
         if not self.taken and is_local(self.boot):
             return has_exited(self.boot)
@@ -57,16 +57,16 @@ class SandboxInfo:
 
 
 class Reaped(NamedTuple):
-    """The ids of what was removed."""
+    """The ids of the removed containers and snapshots."""
 
     containers: tuple[str, ...]
     snapshots: tuple[str, ...]
 
 
 def list_sandboxes(engine: DockerEngine, owner: str | None = None) -> tuple[SandboxInfo, ...]:
-    """All sandboxes of this owner, or of every owner.
+    """Return all sandboxes of this owner, or of every owner.
 
-    An engine that was killed may list containers that it does not have any more.
+    A Docker engine that was killed may list containers that no longer exist.
     """
     with engine.client("list the sandboxes") as client:
         found = client.api.containers(all=True, filters=_filters(owner))
@@ -75,17 +75,17 @@ def list_sandboxes(engine: DockerEngine, owner: str | None = None) -> tuple[Sand
 
 
 def list_snapshots(engine: DockerEngine, owner: str | None = None) -> tuple[SandboxInfo, ...]:
-    """All snapshot images of this owner, or of every owner, newest first."""
+    """Return all snapshot images of this owner, or of every owner, newest first."""
     with engine.client("list the snapshots") as client:
         found = client.api.images(all=True, filters=_filters(owner))
     return _infos(found, "image")
 
 
 def reap(engine: DockerEngine, owner: str, *, everything: bool = False) -> Reaped:
-    """Remove this owner's leftovers, or with `everything` all that is this owner's.
+    """Remove this owner's leftovers, or with `everything` all containers and snapshots.
 
-    After a find it looks again: a process that was killed may have left the engine with a
-    container or a snapshot half made, or half removed.
+    After removing some it looks again: Docker may still be finishing a container or a snapshot
+    that a killed process had begun to create or remove.
     """
     containers, images = dict[str, None](), dict[str, None]()
     for _ in range(_LOOKS):
@@ -105,9 +105,9 @@ def reap(engine: DockerEngine, owner: str, *, everything: bool = False) -> Reape
 def remove_checkpoints(
     engine: DockerEngine, owner: str, run_id: str, *, keep: Collection[SnapshotId] = ()
 ) -> None:
-    """Remove what was kept of a run for going on with it, except those in `but`.
+    """Remove the checkpoints of a run, except those in `but`.
 
-    One that a container or a newer one still stands on stays until that is gone.
+    A checkpoint that a container or a newer checkpoint builds on stays until that is removed.
     """
     kept = (info for info in list_snapshots(engine, owner) if info.run_id == run_id)
     doomed = [info.id for info in kept if not info.boot and info.id not in keep]
@@ -118,14 +118,14 @@ def remove_checkpoints(
 
 
 def claim_leftover(engine: DockerEngine, info: SandboxInfo) -> bool:
-    """False when a run took the container since we looked; now none can."""
+    """Return False if a run took the container meanwhile; otherwise no run can take it now."""
     waits = info.pooled and not info.taken
     return not waits or engine.rename(info.id, taken_name(info.id))
 
 
 def _filters(owner: str | None) -> dict[str, list[str]]:
-    whose = OWNER_LABEL if owner is None else f"{OWNER_LABEL}={owner}"
-    return {"label": [whose, RUN_ID_LABEL, CREATOR_LABEL, DEADLINE_LABEL]}
+    owner_filter = OWNER_LABEL if owner is None else f"{OWNER_LABEL}={owner}"
+    return {"label": [owner_filter, RUN_ID_LABEL, CREATOR_LABEL, DEADLINE_LABEL]}
 
 
 def _infos(found: list[dict[str, object]], kind: str) -> tuple[SandboxInfo, ...]:

@@ -1,4 +1,4 @@
-"""Two sockets joined: what comes from one goes to the other, held back by nothing."""
+"""Copying bytes between two sockets, both ways."""
 
 import math
 import select
@@ -8,12 +8,12 @@ CHUNK = 1 << 16
 
 
 def relay(left: socket.socket, right: socket.socket, *, idle_s: float = math.inf) -> None:
-    """Carry bytes both ways until both ends have said all, or nothing moved for `idle_s`.
+    """Copy bytes until both ends have shut down sending, or no byte moved for `idle_s`.
 
-    An end that has said all may still listen. At most CHUNK bytes are held each way.
+    At most CHUNK bytes are buffered each way.
 
     Raises:
-        OSError: one of the two broke.
+        OSError: one of the connections broke.
     """
     left.setblocking(False)
     right.setblocking(False)
@@ -30,7 +30,7 @@ def relay(left: socket.socket, right: socket.socket, *, idle_s: float = math.inf
 
 
 class _Way:
-    """One direction: what is read is written before more is read."""
+    """One direction; it reads on only when all bytes are written."""
 
     def __init__(self, source: socket.socket, sink: socket.socket) -> None:
         self._source, self._sink = source, sink
@@ -38,7 +38,7 @@ class _Way:
         self.ended = False
 
     def events(self, end: socket.socket) -> int:
-        """What to wait for at this end."""
+        """Return the poll events to wait for at this end."""
         if self.ended:
             return 0
         if self._held:
@@ -46,7 +46,7 @@ class _Way:
         return select.POLLIN if end is self._source else 0
 
     def move(self) -> None:
-        """Move what can be moved without waiting."""
+        """Copy bytes without blocking."""
         try:
             if not self._held and not self.ended:
                 self._held = self._source.recv(CHUNK)

@@ -1,7 +1,7 @@
-"""Where a run starts: one commit of the user's repository, copied into a bare one of ours.
+"""The commit that a run starts from, copied from the user's repository into a bare one of ours.
 
-The bare repositories under `store` are kept between runs, one for each source, so the next
-run fetches only what is new.
+The bare repositories under `store` are kept between runs, one for each source, so that the next
+run fetches only new objects.
 """
 
 import fcntl
@@ -15,24 +15,23 @@ from datetime import datetime
 from pathlib import Path
 
 from contracts.errors import GitFailed, RepoInvalid
-from sandbox.git import USERS, git, git_text, redact_url
+from sandbox.git import OURS, Repository, RuledGit, our_repository, users_repository
+from sandbox.redaction import redact_url
 from sandbox.sources import Source, find_source
 from sandbox.tags import fetch_tags
 
 FindSource = Callable[[str, str | None, str | None], Source]
 
 _BASES = "refs/harness/base"
-_CHECKED = ("rev-parse", "--quiet", "--verify")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaseCommit:
     """The commit a run starts from. `bare` holds it under the ref `refs/harness/base/<commit>`.
 
-    `source` is for people: a path, or a URL without credentials; `address` is what git is
-    given. `path` is None for a URL. `forked_at` is where the commit left the main branch, or
-    what it is to be compared with.
-    `notices` say what the run will not see.
+    `source` is for people: a path, or a URL without credentials; `address` is the argument for
+    git. `path` is None for a URL. `forked_at` is the merge base with the main branch, or with the
+    commit that the run is compared with. `notices` name what the run will not see.
     """
 
     name: str
@@ -61,17 +60,18 @@ def fetch_base(
     """Copy the commit that `ref` names (default: HEAD) out of a local path or a URL.
 
     A local `ref` is anything git takes for a commit; at a URL it is a branch, a tag or a
-    full commit id. `main` (default: the main branch) is what it is to be compared with. Several
-    runs may open the same source at once. A caller who has looked for the source already may say
-    so by `find`.
+    full commit id. `main` (default: the main branch) is what the commit is compared with. Several
+    runs may fetch from the same source at once. `find` may be a cached `find_source`.
 
     Raises:
         RepoInvalid: no repository there, nothing committed, no such ref, or git cannot read it;
             `main` has no commit in common with it.
     """
     source = find(repo, ref, main)
-    bare, left_out = _fetch(source, store)
-    forked_at = source.forked_at or _forked_at(bare, source)
+    bare, tag_notices = _fetch(source, store)
+    with our_repository(bare) as repository:
+        forked_at = source.forked_at or _forked_at(repository, source)
+        missing = _missing_content(repository, source.commit)
     if main is not None and forked_at is None:
         raise RepoInvalid(f"{main!r} has no commit in common with {ref or 'HEAD'!r}")
     return BaseCommit(
@@ -82,24 +82,26 @@ def fetch_base(
         commit=source.commit,
         ref_name=source.ref_name,
         forked_at=forked_at,
-        notices=(*source.notices, *_not_fetched(bare, source.commit), *left_out),
+        notices=(*source.notices, *missing, *tag_notices),
         address=source.address,
     )
 
 
 def unused_bases(bare: Path, before: datetime) -> list[str]:
-    """The commits in a bare repository of ours that no run was begun at since this moment."""
-    commits = git_text("for-each-ref", "--format=%(objectname)", _BASES, at=bare).splitlines()
-    return [one for one in commits if _opened(bare / _BASES / one) < before.timestamp()]
+    """Return the base commits in one of our bare repositories that no run used since `before`."""
+    with our_repository(bare) as repository:
+        commits = repository.git.for_each_ref("--format=%(objectname)", _BASES).splitlines()
+    return [one for one in commits if _last_used(bare / _BASES / one) < before.timestamp()]
 
 
 def remove_base(bare: Path, commit: str) -> None:
-    """Hold this commit no more; another run that begins at it fetches it again."""
-    git("update-ref", "-d", f"{_BASES}/{commit}", at=bare)
+    """Remove the ref of a base commit. The next run that starts there fetches it again."""
+    with our_repository(bare) as repository:
+        repository.git.update_ref("-d", f"{_BASES}/{commit}")
 
 
-def _opened(ref: Path) -> float:
-    """When a run was begun there last; of one that git has packed nobody knows: long ago."""
+def _last_used(ref: Path) -> float:
+    """Return when a run last started at this ref; 0 for a ref that git has packed."""
     try:
         return ref.stat().st_mtime
     except FileNotFoundError:
@@ -107,64 +109,66 @@ def _opened(ref: Path) -> float:
 
 
 def _fetch(source: Source, store: Path) -> tuple[Path, tuple[str, ...]]:
-    """The bare repository of this source, holding its commits with their history and tags.
-
-    Gives notices too, on tags that were left out.
-    """
+    """Return the bare repository of a source with its commits, history and tags, and notices."""
     digest = hashlib.sha256(source.address.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     bare = store / f"{_name(source.address)}-{digest}.git"
     with _locked(store, bare.name):
         for commit in filter(None, (source.commit, source.main_commit)):
             try:
-                _hold(bare, source, commit)
+                _fetch_commit(bare, source, commit)
             except GitFailed as error:
                 raise RepoInvalid(
                     f"cannot copy {commit[:7]} from {redact_url(source.address)!r}: {error}"
                 ) from error
         try:
-            return bare, fetch_tags(bare, source.address, _reading(source))
+            return bare, fetch_tags(bare, source.address, _upload_pack(source))
         except GitFailed as error:
             raise RepoInvalid(
                 f"cannot copy the tags of {redact_url(source.address)!r}: {error}"
             ) from error
 
 
-def _hold(bare: Path, source: Source, commit: str) -> None:
+def _fetch_commit(bare: Path, source: Source, commit: str) -> None:
     ref = f"{_BASES}/{commit}"
-    if _holds(bare, ref):
-        with suppress(FileNotFoundError):  # it stands among the packed ones
-            os.utime(bare / ref)  # else it would seem unused since it was fetched
+    verify = ("--quiet", "--verify", f"{ref}^{{commit}}")
+    if _has_commit(bare, verify):
+        with suppress(FileNotFoundError):  # a packed ref
+            os.utime(bare / ref)  # `unused_bases` reads this time
         return
-    git("init", "--quiet", "--bare", "--template=", "--", bare.name, at=bare.parent)
-    git(
-        "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
-        "--update-shallow", *_reading(source), "--", source.address, f"+{commit}:{ref}",
-        at=bare, rules=USERS,
-    )  # fmt: skip
-    git(*_CHECKED, f"{ref}^{{commit}}", at=bare)
+    RuledGit(bare.parent, OURS).init("--quiet", "--bare", "--template=", "--", bare.name)
+    with users_repository(bare) as repository:
+        repository.git.fetch(
+            "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+            "--update-shallow", *_upload_pack(source), "--", source.address, f"+{commit}:{ref}",
+        )  # fmt: skip
+    with our_repository(bare) as repository:
+        repository.git.rev_parse(*verify)
 
 
-def _forked_at(bare: Path, source: Source) -> str | None:
-    """Where the commit of a URL left the main branch there."""
-    if source.main_commit is None:
-        return None
+def _has_commit(bare: Path, verify: tuple[str, ...]) -> bool:
+    """Return whether an earlier run fetched the commit: git sets a ref when all is there."""
+    if not bare.exists():
+        return False
     try:
-        return git_text("merge-base", source.commit, source.main_commit, at=bare)
-    except GitFailed:
-        return None
-
-
-def _holds(bare: Path, ref: str) -> bool:
-    """Whether an earlier run fetched the commit: git sets a ref when all is there."""
-    try:
-        return bare.exists() and bool(git(*_CHECKED, f"{ref}^{{commit}}", at=bare))
+        with our_repository(bare) as repository:
+            return bool(repository.git.rev_parse(*verify))
     except GitFailed:
         return False
 
 
-def _reading(source: Source) -> tuple[str, ...]:
-    # Git asks for trust in a path once for the path, as `find_source` saw, and once more for
-    # the `.git` in it, which nobody has thought of adding to their safe.directory.
+def _forked_at(repository: Repository, source: Source) -> str | None:
+    if source.main_commit is None:
+        return None
+    try:
+        found = repository.merge_base(source.commit, source.main_commit)
+    except GitFailed:
+        return None
+    return found[0].hexsha if found else None
+
+
+def _upload_pack(source: Source) -> tuple[str, ...]:
+    # Git checks safe.directory for the path, which `find_source` passed, and once more for
+    # the `.git` in it, which users do not list there.
     return ("--upload-pack=git -c safe.directory=* upload-pack",) if source.path else ()
 
 
@@ -177,30 +181,30 @@ def _locked(store: Path, name: str) -> Iterator[None]:
 
 
 def _name(address: str) -> str:
-    """A short name that is safe in a file name: the repository's own, without `.git`."""
+    """Return a short name that is safe in a file name: the repository's own, without `.git`."""
     last = re.split(r"[/:]", address.rstrip("/").removesuffix("/.git"))[-1].removesuffix(".git")
     return re.sub(r"[^\w.-]", "-", last).lstrip(".-")[:64] or "repo"
 
 
-def _not_fetched(bare: Path, commit: str) -> tuple[str, ...]:
-    """What the commit points to without holding it."""
-    entries = git("ls-tree", "-r", "-z", commit, at=bare).split(b"\0")
+def _missing_content(repository: Repository, commit: str) -> tuple[str, ...]:
+    """Return notices about submodules, LFS files and history that are not copied."""
+    entries = repository.git.output("ls-tree", "-r", "-z", commit).split(b"\0")
     submodules = sum(entry.startswith(b"160000 ") for entry in entries)
-    attributes = any(re.search(rb"[\t/]\.gitattributes$", entry) for entry in entries)
-    found = []
+    has_attributes = any(re.search(rb"[\t/]\.gitattributes$", entry) for entry in entries)
+    notices = []
     if submodules:
         count = "1 submodule is" if submodules == 1 else f"{submodules} submodules are"
-        found.append(f"{count} not fetched: the run sees empty directories there")
-    if attributes and _uses_lfs(bare, commit):
-        found.append("git LFS files are not fetched: the run sees their pointer files only")
-    if (bare / "shallow").exists():
-        found.append("the source is a shallow clone: the run does not see its whole history")
-    return tuple(found)
+        notices.append(f"{count} not fetched: the run sees empty directories there")
+    if has_attributes and _uses_lfs(repository, commit):
+        notices.append("git LFS files are not fetched: the run sees their pointer files only")
+    if Path(repository.git_dir, "shallow").exists():
+        notices.append("the source is a shallow clone: the run does not see its whole history")
+    return tuple(notices)
 
 
-def _uses_lfs(bare: Path, commit: str) -> bool:
-    attributes = ":(glob)**/.gitattributes"
+def _uses_lfs(repository: Repository, commit: str) -> bool:
     try:
-        return bool(git("grep", "-l", "-e", "filter=lfs", commit, "--", attributes, at=bare))
+        only = ("--", ":(glob)**/.gitattributes")
+        return bool(repository.git.output("grep", "-l", "-e", "filter=lfs", commit, *only))
     except GitFailed:
         return False

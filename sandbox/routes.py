@@ -1,4 +1,4 @@
-"""Which names may be reached, and at which addresses. Silence means no."""
+"""The allow-list of the egress proxy: host names, and the addresses they may resolve to."""
 
 import ipaddress
 import re
@@ -19,7 +19,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class RouteRefused(Exception):
-    """This place may not be reached; the text says why."""
+    """The host may not be reached; the text is the reason."""
 
 
 class HostRule(NamedTuple):
@@ -29,23 +29,23 @@ class HostRule(NamedTuple):
     port: int | None
 
     def matches(self, host: str, port: int) -> bool:
-        """Whether this place is one of the rule's."""
+        """Return whether the rule allows this host and port."""
         named = host.endswith(self.name) if self.name[0] == "." else host == self.name
         return named and (port in (HTTP, HTTPS) if self.port is None else port == self.port)
 
 
 class AllowList:
-    """An allow-list of names, and of the addresses off the public internet they may have."""
+    """Allowed host names, and allowed addresses outside the public internet."""
 
     def __init__(self, allow: Sequence[str], addresses: Sequence[str] = ()) -> None:
         self._rules = tuple(parse_rule(rule) for rule in allow)
         self._networks = tuple(parse_network(address) for address in addresses)
 
     def check(self, host: str, port: int) -> None:
-        """Say whether the place is on the list; `host` is in lower case.
+        """Raise unless the host, in lower case, is on the list.
 
         Raises:
-            NoRoute: it is not.
+            RouteRefused: the host is not on the list, or is an address.
         """
         if not _NAME.fullmatch(host) or _is_address(host):
             raise RouteRefused("not a host name")
@@ -53,10 +53,10 @@ class AllowList:
             raise RouteRefused("not on the allow-list")
 
     def resolve(self, host: str, port: int) -> list[str]:
-        """The host's addresses that may be connected to.
+        """Return the addresses of the host that may be connected to.
 
         Raises:
-            NoRoute: the name has none, or only such as lead back to this machine's own network.
+            RouteRefused: it does not resolve, or only to addresses that are not allowed.
         """
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -73,15 +73,15 @@ class AllowList:
 
     def _may_reach(self, text: str) -> bool:
         address = ipaddress.ip_address(text.partition("%")[0])
-        vouched_for = any(address in network for network in self._networks)
-        return vouched_for or (is_public(address) and not is_own_address(text))
+        is_allowed = any(address in network for network in self._networks)
+        return is_allowed or (is_public(address) and not is_own_address(text))
 
 
 def parse_rule(text: str) -> HostRule:
-    """`name`, `*.suffix`, either with `:port`.
+    """Return the rule for `name` or `*.suffix`, with or without `:port`.
 
     Raises:
-        OptionInvalid: it is something else.
+        OptionInvalid: the text has another form.
     """
     found = _RULE.fullmatch(text.lower())
     if found is None or _is_address(found[1]) or (found[2] and not 0 < int(found[2]) < 65536):
@@ -93,10 +93,10 @@ def parse_rule(text: str) -> HostRule:
 
 
 def parse_network(text: str) -> Network:
-    """An address, or a network as `10.0.0.0/8`.
+    """Return the network for an address, or for one such as `10.0.0.0/8`.
 
     Raises:
-        OptionInvalid: it is neither.
+        OptionInvalid: the text is neither.
     """
     try:
         return ipaddress.ip_network(text)
@@ -105,13 +105,13 @@ def parse_network(text: str) -> Network:
 
 
 def is_public(address: Address) -> bool:
-    """Whether it is on the public internet: no loopback, private, link-local or metadata one."""
+    """Return whether an address is public: not loopback, private, link-local or metadata."""
     inner = _embedded(address)
     return address.is_global and not address.is_multicast and (inner is None or is_public(inner))
 
 
 def is_own_address(address: str) -> bool:
-    """Whether the address is one of this machine's own; nothing is sent to find out."""
+    """Return whether the address belongs to this machine; no packet is sent."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
@@ -122,7 +122,7 @@ def is_own_address(address: str) -> bool:
 
 
 def _embedded(address: Address) -> Address | None:
-    """The IPv4 address that a translator would make of this one."""
+    """Return the IPv4 address that an IPv6 address embeds, which a translator would use."""
     if isinstance(address, ipaddress.IPv4Address):
         return None
     if address in _NAT64:

@@ -7,13 +7,17 @@ about all else: timeouts, leftovers, output limits and errors are as in the real
 import errno
 import os
 import shutil
+import socket
+import struct
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
-from contracts.errors import SandboxLost
+from contracts.errors import SandboxLost, Unavailable
 from contracts.sandbox import (
     DEFAULT_FILE_LIMIT,
     Command,
@@ -25,10 +29,12 @@ from contracts.sandbox import (
 )
 from sandbox.files import file_error
 from sandbox.local_process import follow, start
-from sandbox.loopback import LoopbackForward
 from sandbox.port_forward import check_port
+from sandbox.relay import relay
 from sandbox.supervisor.frames import shorten
 from sandbox.supervisor.tasks import open_regular
+
+_RESET: Final = struct.pack("ii", 1, 0)
 
 
 class ScriptedSandbox:
@@ -59,7 +65,7 @@ class ScriptedSandbox:
 
     @property
     def work_dir(self) -> str:
-        """Absolute path of the workspace; here, a place on this machine."""
+        """Absolute path of the workspace, on the host."""
         return str(self._work_dir)
 
     def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
@@ -114,14 +120,14 @@ class ScriptedSandbox:
             self.write_file(path, data)
 
     def forward(self, port: int, connect: Connect) -> int:
-        """Listen on this machine's loopback; see `Sandbox.forward`."""
+        """Listen on the host's loopback; see `Sandbox.forward`."""
         self._check_alive()
         check_port(port)
         self._ports.append(LoopbackForward(port, connect))
         return self._ports[-1].number
 
     def snapshot(self) -> SnapshotId:
-        """Copy the workspace aside; see `Sandbox.snapshot`."""
+        """Copy the workspace; see `Sandbox.snapshot`."""
         self._check_alive()
         self._snapshots += 1
         kept = self._home / f"snapshot-{self._snapshots}"
@@ -134,31 +140,31 @@ class ScriptedSandbox:
         self._take(Path(snapshot))
 
     def now(self) -> float:
-        """This machine's time; see `LastingSandbox.now`."""
+        """Return the time of the host; see `LastingSandbox.now`."""
         self._check_alive()
         return time.time()
 
     def changed_since(self, moment: float) -> bool:
-        """Look at every file of the workspace; see `LastingSandbox.changed_since`."""
+        """Check every file of the workspace; see `LastingSandbox.changed_since`."""
         self._check_alive()
         return any(path.lstat().st_ctime > moment for path in (self._work_dir, *self._all()))
 
     def checkpoint(self, ttl_s: float) -> SnapshotId:  # noqa: ARG002 - nobody reaps directories
-        """Copy the workspace to where it outlives this; see `LastingSandbox.checkpoint`."""
+        """Copy the workspace to a folder of its own; see `LastingSandbox.checkpoint`."""
         self._check_alive()
         kept = Path(tempfile.mkdtemp(prefix="harness-checkpoint-"))
         shutil.copytree(self._work_dir, kept, symlinks=True, dirs_exist_ok=True)
         return SnapshotId(str(kept))
 
     def fork(self, snapshot: SnapshotId) -> Self:
-        """Another one with these files; see `LastingSandbox.fork`."""
+        """Return another sandbox with these files; see `LastingSandbox.fork`."""
         self._check_alive()
         forked = type(self)(self._answers)
         forked._take(Path(snapshot))
         return forked
 
     def teardown(self) -> None:
-        """Remove the directory. Doing it twice is fine."""
+        """Remove the directory, if it still exists."""
         while self._ports:
             self._ports.pop().close()
         if self._home.exists():
@@ -188,7 +194,7 @@ class ScriptedSandbox:
 
 
 def remove_checkpoint(checkpoint: SnapshotId) -> None:
-    """Remove a checkpoint; one that is gone is fine."""
+    """Remove a checkpoint, if it still exists."""
     shutil.rmtree(checkpoint, ignore_errors=True)
 
 
@@ -205,3 +211,40 @@ def _replay(answer: ExecResult, on_output: OnOutput | None) -> None:
 def _named(error: OSError, wanted: str) -> Exception:
     name = errno.errorcode.get(error.errno or 0, "?")
     return file_error(name, wanted, error.strerror or str(error))
+
+
+class LoopbackForward:
+    """A port on the host's loopback, served by one thread and one more per connection."""
+
+    def __init__(self, port: int, connect: Connect) -> None:
+        try:
+            self._listener = socket.create_server(("127.0.0.1", port))
+        except OSError as error:
+            raise Unavailable(f"cannot listen on port {port}: {error.strerror}") from error
+        self._connect = connect
+        self._live: set[socket.socket] = set()
+        self.number: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, name="scripted-port", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening and end all connections."""
+        for end in (self._listener, *tuple(self._live)):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # the listener was closed
+            while True:
+                inside, _ = self._listener.accept()
+                self._live.add(inside)
+                threading.Thread(target=self._lead_out, args=(inside,), daemon=True).start()
+
+    def _lead_out(self, inside: socket.socket) -> None:
+        with closing(inside):
+            try:
+                with closing(self._connect()) as outside:
+                    relay(inside, outside)
+            except OSError:
+                inside.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._live.discard(inside)

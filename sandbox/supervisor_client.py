@@ -1,4 +1,4 @@
-"""The host's end of the stream to one supervisor: many calls at once, none disturbs another."""
+"""The host's end of the stream to one supervisor, for many calls at once."""
 
 import json
 import threading
@@ -29,7 +29,7 @@ from sandbox.wire import DockerReader, Frame, FrameReader
 
 START_TIMEOUT_S = 30.0
 GRACE_S = 15.0
-"""How long after its own time limit a call waits for the supervisor to say that it ended."""
+"""Seconds after its own time limit that a call waits for the supervisor's report."""
 
 _NOTES_LIMIT = 4096
 
@@ -39,14 +39,14 @@ OnChunk = Callable[[int, bytes], None]
 
 
 class SupervisorSilent(SandboxLost):
-    """The supervisor did not say in time that a command has ended: it may still be running."""
+    """The supervisor did not report in time that a command ended; it may still be running."""
 
 
 class SupervisorClient:
     """Calls to one supervisor, from any number of threads.
 
-    One thread reads the stream and sorts frames into the callers' queues; each caller
-    empties its own. A queue holds at most `WINDOW` bytes: the supervisor waits for TAKEN.
+    One thread reads the stream and puts frames into the callers' queues. A queue holds at most
+    `WINDOW` bytes; then the supervisor waits for TAKEN.
     """
 
     def __init__(self, stream: ByteStream, first: bytes = b"") -> None:
@@ -62,7 +62,7 @@ class SupervisorClient:
         self._reader.start()
 
     def send_hello(self, *, ttl_s: float, disk_mb: int) -> None:
-        """Say the terms to the supervisor, best before it starts.
+        """Send time and disk limit to the supervisor, preferably before it starts.
 
         Raises:
             SandboxLost: the stream ended.
@@ -70,7 +70,7 @@ class SupervisorClient:
         self.send(wire.encode(HELLO, 0, HELLO_PAYLOAD.pack(ttl_s, disk_mb)))
 
     def wait_for_hello(self) -> None:
-        """Wait for the supervisor's answer: from now on the terms hold.
+        """Wait for the supervisor's answer; from then on the limits hold.
 
         Raises:
             SandboxLost: it does not answer.
@@ -114,10 +114,10 @@ class SupervisorClient:
                     self.send(wire.encode(STOP, channel))
 
     def add_channel(self, channel: int, inbox: ReceiveQueue) -> None:
-        """Have this inbox get what comes on a channel that the supervisor gave.
+        """Put frames of a channel that the supervisor opened into this queue.
 
         Raises:
-            SandboxLost: the stream ended, or the channel is not the supervisor's to give.
+            SandboxLost: the stream ended, or the channel number is not free.
         """
         with self._lock:
             if self._lost is not None:
@@ -127,7 +127,7 @@ class SupervisorClient:
             self._inboxes[channel] = inbox
 
     def remove_channel(self, channel: int) -> None:
-        """Forget a channel that `adopt` gave an inbox."""
+        """Remove a channel that `add_channel` added."""
         del self._inboxes[channel]
 
     def send(self, data: bytes) -> None:
@@ -202,7 +202,7 @@ class SupervisorClient:
         del self._notes[: max(0, len(self._notes) - _NOTES_LIMIT)]
 
     def _lose(self, reason: str) -> None:
-        """Remember the first reason, and wake everyone who waits."""
+        """Keep the first reason, and wake all waiting callers."""
         with self._lock:
             if self._lost is not None:
                 return

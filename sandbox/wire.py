@@ -1,4 +1,4 @@
-"""Frames: ours with the supervisor, and the docker daemon's around them."""
+"""The frames of the supervisor's stream, and the Docker daemon's frames around them."""
 
 import json
 import struct
@@ -9,7 +9,7 @@ from contracts.errors import SandboxLost
 from sandbox.supervisor.frames import CHUNK, DONE, HEADER, HELLO, MAGIC
 
 MAX_FRAME = 2 * CHUNK
-"""Bytes of one frame that we take. The supervisor sends at most `CHUNK`, or a short report."""
+"""Largest frame that is accepted; the supervisor sends at most `CHUNK`, or a short report."""
 
 _DOCKER_HEADER = struct.Struct(">BxxxI")
 DOCKER_STDOUT, DOCKER_STDERR = 1, 2
@@ -24,22 +24,22 @@ class Frame(NamedTuple):
 
 
 def encode(kind: int, channel: int, payload: bytes = b"") -> bytes:
-    """The frame as bytes for the stream."""
+    """Return a frame as bytes."""
     return HEADER.pack(MAGIC, kind, channel, len(payload)) + payload
 
 
 def chunks(data: bytes) -> Iterator[bytes]:
-    """The data in pieces that fit a frame."""
+    """Yield the data in pieces that fit a frame."""
     view = memoryview(data)
     for start in range(0, len(data), CHUNK):
         yield bytes(view[start : start + CHUNK])
 
 
 def parse_json_object(payload: bytes | bytearray, name: str) -> dict[str, object]:
-    """The JSON object that the supervisor sent as its `name`.
+    """Parse a JSON object from the supervisor; `name` is for the error message.
 
     Raises:
-        SandboxLost: it is none.
+        SandboxLost: the payload is not a JSON object.
     """
     try:
         found = json.loads(payload)
@@ -52,7 +52,7 @@ def parse_json_object(payload: bytes | bytearray, name: str) -> dict[str, object
 
 
 class FrameReader:
-    """Turns the supervisor's bytes into frames, however they are cut; a payload is copied once."""
+    """Splits the supervisor's bytes into frames, whatever the pieces; copies each payload once."""
 
     def __init__(self) -> None:
         self._header = b""
@@ -60,10 +60,10 @@ class FrameReader:
         self._missing = 0
 
     def feed(self, data: bytes | memoryview) -> Iterator[Frame]:
-        """Give the frames that are whole now.
+        """Yield the frames that are complete.
 
         Raises:
-            SandboxLost: the bytes are no frames of ours.
+            SandboxLost: the bytes are not valid frames.
         """
         view = memoryview(data)
         while view:
@@ -85,7 +85,7 @@ class FrameReader:
                 yield Frame(kind, channel, payload)
 
     def end(self) -> None:
-        """Say that the stream has ended.
+        """Check that the stream did not end inside a frame.
 
         Raises:
             SandboxLost: it ended inside a frame.
@@ -103,7 +103,7 @@ def _size(header: bytes) -> int:
 
 
 class DockerReader:
-    """Takes the daemon's framing off: which stream, and its bytes as they come."""
+    """Removes the Docker daemon's frames; yields the number of the stream and its bytes."""
 
     def __init__(self) -> None:
         self._header = b""
@@ -111,10 +111,10 @@ class DockerReader:
         self._left = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[int, memoryview]]:
-        """Give each piece, uncopied, with the stream it belongs to.
+        """Yield each piece, not copied, with the number of its stream.
 
         Raises:
-            SandboxLost: the bytes are no docker stream.
+            SandboxLost: the bytes are not a Docker stream.
         """
         view = memoryview(data)
         while view:

@@ -1,13 +1,14 @@
-"""The workspace: a repository goes into a sandbox as a bundle, its commits come out as one.
+"""The workspace of a sandbox: the base commit goes in as a bundle, the work comes out as one.
 
-What is inside belongs to the agent, `.git` included. Git runs on it inside only; the host
-sees nothing but the bytes of a bundle, and those only after verification.
+The workspace belongs to the agent, `.git` included. Git runs on it inside the sandbox only; the
+host reads nothing but the bytes of a bundle, and verifies them first.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
+from os import fsdecode
 
 from contracts.errors import GitFailed, WorkRefused
 from contracts.false_changes import falsely_modified
@@ -15,22 +16,30 @@ from contracts.run import DiffStat
 from contracts.sandbox import DEFAULT_AUTHOR, ExecResult, Sandbox
 from sandbox.bundles import bundle_base, unbundle_work
 from sandbox.diffs import diff, diff_stat
-from sandbox.git import branch_ref, error_text, git, git_text
+from sandbox.git import branch_ref, error_text, our_repository
 from sandbox.git_inside import check_result, git_inside, remove_inside, try_git_inside
-from sandbox.omitted import JUNK, LIST_LIMIT, ignored_files_notice, reset_index
 from sandbox.repos import BaseCommit
 
 WORK_LIMIT = 512 * 1024 * 1024
-"""Bytes of a bundle that is taken out at most."""
+"""Bytes of the bundle with the work."""
+LIST_LIMIT = 128 * 1024 * 1024
+"""Bytes of a listing of files."""
+JUNK = (
+    "__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", "*.egg-info/",
+    ".venv/", "node_modules/", ".tox/", ".nox/", ".hypothesis/", ".coverage",
+)  # fmt: skip
+"""Files that running tests leaves behind, excluded from the work by `.git/info/exclude`."""
 
 _BUNDLE = ".git/harness.bundle"
+_NAMED_PATHS = 5
+"""Paths that a notice names; it counts the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkCommit:
-    """What a run made: a commit, verified and fetched into the bare repository.
+    """The commit that a run made, verified and stored in the bare repository.
 
-    `notices` say what is not as one would expect: files left out, history rewritten.
+    `notices` tell of files that are not in it and of rewritten history.
     """
 
     commit: str
@@ -43,12 +52,12 @@ class WorkCommit:
 def clone_into_sandbox(sandbox: Sandbox, base: BaseCommit, branch: str) -> None:
     """Clone the base commit into the sandbox's empty workspace, with `branch` checked out.
 
-    The tags of its history come along, so that `git describe` gives what it gives on the host.
-    The clone has no remote; commits in it are by `COMMITS_AS`. The ref
-    `origin/HEAD` is where the base left its main branch, so that a review knows its range.
+    The tags of its history come along, so that `git describe` prints the same as on the host. The
+    clone has no remote, and its author is DEFAULT_AUTHOR. The ref `origin/HEAD` is the merge base
+    with the main branch, so that a review knows its range.
 
     Raises:
-        GitFailed: a git command inside failed; the message holds its last words.
+        GitFailed: a git command inside failed; the message ends with git's error.
         SandboxLost: the sandbox is gone.
     """
     branch_ref(branch)
@@ -71,22 +80,22 @@ def clone_into_sandbox(sandbox: Sandbox, base: BaseCommit, branch: str) -> None:
 def collect_work(
     sandbox: Sandbox, base: BaseCommit, branch: str, *, message: str
 ) -> WorkCommit | None:
-    """Commit what is left uncommitted, and fetch what HEAD holds into the bare repository.
+    """Commit all changes in the workspace and store HEAD in the bare repository as `branch`.
 
-    It is there as `branch`, whatever the branch is called inside. None when nothing changed.
+    The name of the branch inside does not matter. Return None if nothing changed.
 
     Raises:
-        WorkRefused: no repository left inside, nothing of the work could be added, or a
-            bundle that is corrupt, too large, forged or that git cannot compare with the base.
+        WorkRefused: the workspace has no repository, git could add no file, or the bundle is
+            corrupt, too large, forged or cannot be compared with the base.
         SandboxLost: the sandbox is gone.
     """
     try:
         _unlock(sandbox)
-        away = reset_index(sandbox)
-        left_out = _commit_all(sandbox, message)
-        bundle = _packed(sandbox, base)
-        if bundle is None and left_out:
-            raise WorkRefused(left_out[0])
+        absent = reset_index(sandbox)
+        not_added = _commit_all(sandbox, message)
+        bundle = _bundle(sandbox, base)
+        if bundle is None and not_added:
+            raise WorkRefused(not_added[0])
         if bundle is None:
             return None
         commit = unbundle_work(bundle, base, branch)
@@ -96,8 +105,8 @@ def collect_work(
             diff_stat=diff_stat(base, commit),
             diff=diff(base, commit),
             notices=(
-                *left_out,
-                *away,
+                *not_added,
+                *absent,
                 *ignored_files_notice(sandbox),
                 *_rewritten(base, commit),
                 *_embedded(base, commit),
@@ -108,22 +117,24 @@ def collect_work(
 
 
 def _unlock(sandbox: Sandbox) -> None:
-    # A git that was killed leaves its lock, and every later one would refuse to work.
-    # Attributes of its own would have git take other bytes than were checked.
+    # A killed git leaves its lock, and each later git command would refuse to run. With
+    # attributes in .git, the commit could hold other bytes than the files that were tested.
     remove_inside(sandbox, ".git/index.lock", ".git/HEAD.lock", ".git/info/attributes")
     git_inside(sandbox, "rev-parse", "--git-dir")
 
 
 def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:
-    """Commit every change in the workspace; gives what could not be added, as notices."""
-    same = falsely_modified(partial(_git_listing, sandbox))
+    """Commit every change in the workspace; return a notice if git could not add all files."""
+    unchanged = falsely_modified(partial(_git_listing, sandbox))
     added = try_git_inside(sandbox, "add", "--all", "--ignore-errors")
-    if same:
-        git_inside(sandbox, "update-index", "-z", "--index-info", stdin=b"".join(same.values()))
+    if unchanged:
+        git_inside(
+            sandbox, "update-index", "-z", "--index-info", stdin=b"".join(unchanged.values())
+        )
     if not try_git_inside(sandbox, "diff", "--cached", "--quiet").ok:
         commit = ("commit", "--quiet", "--no-verify", "--allow-empty-message")
-        words = message.replace("\0", "").encode(errors="replace")
-        git_inside(sandbox, *commit, "--file=-", stdin=words)
+        text = message.replace("\0", "").encode(errors="replace")
+        git_inside(sandbox, *commit, "--file=-", stdin=text)
     return () if added.ok else (f"not all is in the branch: {error_text(added.stderr)}",)
 
 
@@ -131,8 +142,8 @@ def _git_listing(sandbox: Sandbox, args: tuple[str, ...], stdin: bytes) -> ExecR
     return try_git_inside(sandbox, *args, stdin=stdin, output_limit=LIST_LIMIT)
 
 
-def _packed(sandbox: Sandbox, base: BaseCommit) -> bytes | None:
-    """A bundle of what HEAD has over the base; None when HEAD is the base."""
+def _bundle(sandbox: Sandbox, base: BaseCommit) -> bytes | None:
+    """Return a bundle of the commits that HEAD has over the base; None if HEAD is the base."""
     span = (f"^{base.commit}", "HEAD")
     if git_inside(sandbox, "rev-list", "--count", *span).stdout.strip() == b"0":
         head = git_inside(sandbox, "rev-parse", "HEAD").stdout.decode().strip()
@@ -149,12 +160,92 @@ def _packed(sandbox: Sandbox, base: BaseCommit) -> bytes | None:
 
 
 def _rewritten(base: BaseCommit, commit: str) -> Iterator[str]:
-    if git_text("rev-list", "--count", f"{commit}..{base.commit}", at=base.bare) != "0":
+    with our_repository(base.bare) as repository:
+        missing = repository.git.rev_list("--count", f"{commit}..{base.commit}")
+    if missing != "0":
         yield f"history was rewritten: the work does not stand on {base.commit[:7]}"
 
 
 def _embedded(base: BaseCommit, commit: str) -> Iterator[str]:
-    """Repositories inside the repository: git keeps a pointer and none of their files."""
-    changes = git("diff", "--raw", "-z", "--no-renames", base.commit, commit, at=base.bare)
+    """Report repositories inside the repository: git stores a commit id instead of their files."""
+    with our_repository(base.bare) as repository:
+        changes = repository.git.output("diff", "--raw", "-z", "--no-renames", base.commit, commit)
     if re.search(rb":\d+ 160000 ", changes):
         yield "a directory of the work is a git repository itself: its files are not in the branch"
+
+
+def reset_index(sandbox: Sandbox) -> tuple[str, ...]:
+    """Rebuild git's index so that it looks at every file; return notices.
+
+    The agent can flag files in the index as unchanged; these flags are dropped. Files that a
+    sparse checkout removed stay in the work as they were, and a notice names them.
+
+    Raises:
+        GitFailed: a git command inside failed.
+        SandboxLost: the sandbox is gone.
+    """
+    listed = git_inside(sandbox, "ls-files", "-v", "--stage", "-z", output_limit=LIST_LIMIT).stdout
+    entries = [_Entry(entry) for entry in listed.split(b"\0") if entry]
+    check_result(remove_inside(sandbox, ".git/index"), "rm")
+    _update(sandbox, [entry.info for entry in entries], "--index-info")
+    try_git_inside(sandbox, "update-index", "-q", "--refresh")  # fails where a file has changed
+    skipped = {entry.path for entry in entries if entry.is_skipped}
+    if not skipped:
+        return ()
+    deleted = git_inside(sandbox, "ls-files", "--deleted", "-z", output_limit=LIST_LIMIT).stdout
+    absent = sorted(skipped & set(deleted.split(b"\0")))
+    _update(sandbox, absent, "--skip-worktree", "--stdin")
+    if not absent:
+        return ()
+    return (
+        f"not there when the work was checked, but in the branch as before: {_join_paths(absent)}",
+    )
+
+
+def ignored_files_notice(sandbox: Sandbox) -> tuple[str, ...]:
+    """Return a notice that names the ignored files that the base did not have, except JUNK.
+
+    Raises:
+        SandboxLost: the sandbox is gone.
+    """
+    no_junk = (f":(exclude,glob)**/{name}{'**' * name.endswith('/')}" for name in JUNK)
+    selection = ("--others", "--ignored", "--exclude-standard", "-z", "--", ".", *no_junk)
+    found = try_git_inside(sandbox, "ls-files", *selection, output_limit=LIST_LIMIT)
+    paths = [path for path in found.stdout.split(b"\0") if path]
+    if not found.ok or not paths:
+        return ()
+    return (f"not in the branch, because git ignores it: {_join_paths(paths)}",)
+
+
+class _Entry(bytes):
+    """A file of the index as `git ls-files -v --stage` has it."""
+
+    @property
+    def is_skipped(self) -> bool:
+        return self[:1].upper() == b"S"
+
+    @property
+    def info(self) -> bytes:
+        """For `update-index --index-info`."""
+        return self[2:]
+
+    @property
+    def path(self) -> bytes:
+        return self.partition(b"\t")[2]
+
+
+def _update(sandbox: Sandbox, lines: Collection[bytes], *how: str) -> None:
+    if lines:
+        git_inside(sandbox, "update-index", "-z", *how, stdin=b"\0".join((*lines, b"")))
+
+
+def _join_paths(paths: list[bytes]) -> str:
+    return ", ".join(_printable(paths))
+
+
+def _printable(paths: list[bytes]) -> Iterator[str]:
+    for path in paths[:_NAMED_PATHS]:
+        name = fsdecode(path)
+        yield name if name.isprintable() else repr(name)
+    if len(paths) > _NAMED_PATHS:
+        yield f"and {len(paths) - _NAMED_PATHS} more"

@@ -10,7 +10,7 @@ from flows.config.resolve import resolve_request
 from flows.config.settings import Settings
 from flows.runs.request import ResolvedRequest, RunRequest
 from providers.models import check_key
-from sandbox.git import git
+from sandbox.git import OURS, RuledGit
 
 _HERE = Path(__file__).parent
 
@@ -18,10 +18,11 @@ _HERE = Path(__file__).parent
 def make_repository(place: Path) -> Path:
     """A fresh git repository with one commit and one failing test, at `place`."""
     shutil.copytree(_HERE / "repository", place)
-    git("init", "--quiet", "--initial-branch=main", at=place)
-    git("add", "--all", at=place)
-    identity = ("-c", "user.name=Harness demo", "-c", "user.email=demo@localhost")
-    git(*identity, "commit", "--quiet", "-m", "Opening hours", at=place)
+    git = RuledGit(place, OURS)
+    git.init("--quiet", "--initial-branch=main")
+    git.add("--all")
+    identity = ["user.name=Harness demo", "user.email=demo@localhost"]
+    git(c=identity).commit("--quiet", "-m", "Opening hours")
     return place
 
 

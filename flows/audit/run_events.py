@@ -27,7 +27,7 @@ from nodes.text import Redact
 from nodes.types import NODE_TYPES, Node, inner_nodes
 from policy.log.events import Draft, Kind
 from providers.read_trajectory import parse_event
-from sandbox.git import redact_url
+from sandbox.redaction import redact_url
 
 AppendEvents = Callable[[Sequence[Draft]], object]
 """Appends events to the log, all or none.

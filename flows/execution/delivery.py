@@ -12,8 +12,7 @@ from flows.runs.checkpoints import Checkpoints
 from flows.runs.request import ResolvedRequest
 from nodes.text import strip_control_characters, truncate_middle
 from sandbox.branches import publish_branch, push_address, push_branch
-from sandbox.omitted import ignored_files_notice, reset_index
-from sandbox.workspace import collect_work
+from sandbox.workspace import collect_work, ignored_files_notice, reset_index
 
 MESSAGE_CAP = 8_000
 """Characters of the intent in a commit message."""

@@ -17,7 +17,7 @@ from flows.runs.request import FlowRun, ResolvedRequest
 from nodes.node_errors import describe_node_error, failed_node_durations
 from nodes.text import Redact
 from sandbox.egress import EgressEvent
-from sandbox.git import redact_url
+from sandbox.redaction import redact_url
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.resume import check_same_nodes
 from flows.runs.run_record import RunRecord, read_record, write_record
 from flows.runs.runs import save_report
-from sandbox.git import redact_url
+from sandbox.redaction import redact_url
 
 
 def record_queued(runs: Path, run_id: str, request: ResolvedRequest, flow_run: FlowRun) -> None:

@@ -12,10 +12,9 @@ from flows.execution.dependencies import OpenedSandbox
 from flows.runs.home import home_owner
 from flows.runs.request import ResolvedRequest
 from sandbox.container import DockerSandbox
-from sandbox.egress import EgressProxy, OnEvent
+from sandbox.egress import EgressProxy, OnEvent, open_egress
 from sandbox.engine import DockerEngine
 from sandbox.images import ensure_agents, ensure_base
-from sandbox.installs import open_egress
 from sandbox.pool import take_from_pool
 from sandbox.reap import reap, remove_checkpoints
 from sandbox.spec import SandboxSpec

@@ -13,9 +13,8 @@ from policy.guard.changed_files import (
     was_approved,
 )
 from policy.guard.links import SymbolicLinks
-from sandbox.diffs import file_changes, file_diff
+from sandbox.diffs import file_changes, file_diff, symlinks
 from sandbox.repos import BaseCommit
-from sandbox.symlinks import symlinks
 from sandbox.workspace import WorkCommit
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from flows.runs.runs import read_report, reported_at
 from flows.services.prefect_client import use_server
 from flows.services.prefect_server import api_url
 from nodes.node_errors import describe_node_error
-from sandbox.git import redact_url
+from sandbox.redaction import redact_url
 
 if TYPE_CHECKING:
     from prefect import State

@@ -25,8 +25,7 @@ from flows.services.complete import complete_through_gateway
 from policy.errors import OperationFailed
 from policy.plan.registry import Operation
 from sandbox.container import DockerSandbox
-from sandbox.egress import EgressProxy
-from sandbox.installs import open_egress
+from sandbox.egress import EgressProxy, open_egress
 from sandbox.pool import take_from_pool
 
 

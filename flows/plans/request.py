@@ -11,7 +11,7 @@ from flows.runs.check_request import check_patterns
 from flows.runs.fields import DESCRIPTIONS
 from flows.runs.request import absolute_repo, repo_name
 from nodes.text import check_text
-from sandbox.git import redact_url
+from sandbox.redaction import redact_url
 
 
 class PlanRequest(BaseModel):

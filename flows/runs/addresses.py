@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from contracts.errors import RunNotFound
-from sandbox.git import redact_url
+from sandbox.redaction import redact_url
 
 
 def without_password(address: str) -> str:

@@ -18,7 +18,7 @@ from memory.scope import ID_LIMIT
 from nodes.changes import BASE_OPTION, REVIEW_OPTIONS
 from nodes.text import check_text
 from nodes.types import Agentic, inner_nodes
-from sandbox.git import redact_url
+from sandbox.redaction import redact_url
 
 CONFIGURED: Final = "configured"
 """Means: the agent that the settings name."""

@@ -1,8 +1,7 @@
-"""How much the users' files take, and who is ended when that is too much.
+"""The limit for all files of a sandbox.
 
-No quota is to be had in a container, so it is measured: seldom while the disk below us
-stays as it is, at once when it has become noticeably fuller. What a job's processes have
-written since the last time tells whose files they are.
+A container has no disk quota, so the supervisor measures: rarely while the free space of the disk
+stays the same, at once when it has fallen. Over the limit, all running commands are ended.
 """
 
 from __future__ import annotations
@@ -15,131 +14,88 @@ from typing import Any
 
 from sandbox.supervisor.frames import CHUNK
 
-LOOK_S = 0.25
-"""Between two looks at the free space, which cost next to nothing."""
+POLL_S = 0.25
+"""Interval at which the free space is read: one system call."""
 MEASURE_S = 15.0
-"""Between two measurements of a disk that gets no fuller."""
+"""Interval at which files are measured while the free space stays the same."""
 STEP = 16
-"""A fall of the free space by a 16th of the limit is a reason to measure."""
-OVERRUNS = 8
-"""How often more may be found than ever before, with nobody clearing up, until all is ended."""
+"""Files are measured at once when the free space falls by this fraction of the limit."""
+MAX_OVERRUNS = 8
+"""Times that the files may reach a new maximum above the limit before the sandbox is ended."""
 
 
 class Disk:
-    """Measures while jobs run, in a fork of its own; `pump` has the jobs."""
+    """Measures the files while jobs run, in a forked process."""
 
-    def __init__(self, pump: Any) -> None:
-        self.pump = pump
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
         self.limit = 0
-        self.used = self.most = self.overruns = 0
-        self.written: dict[str, int] = {}
-        self.written_by_ended = self.ended_before = 0
-        self.free, self.fallen = free(), 0
-        self.next_look = self.next_measure = math.inf
-        self.measuring = self.ended_any = False
+        self.used = self.maximum = self.overruns = 0
+        self.free, self.fallen = free_space(), 0
+        self.next_poll = self.next_measure = math.inf
+        self.measuring = self.ending_jobs = False
 
-    def bound(self, limit: int) -> None:
-        """Begin to watch."""
-        self.limit = self.most = limit
-        self.next_look = 0.0
+    def set_limit(self, limit: int) -> None:
+        self.limit = self.maximum = limit
+        self.next_poll = 0.0
         self.next_measure = time.monotonic() + MEASURE_S
 
     def tick(self, now: float) -> None:
-        if now < self.next_look or self.measuring:
+        if self.ending_jobs and not self.loop.jobs.any_out_of_disk():
+            self.ending_jobs = False
+            # What the ended jobs wrote at last is not counted against those that begin now.
+            self.maximum += max(0, self.free - free_space())
+        if now < self.next_poll or self.measuring:
             return
-        self.next_look = now + LOOK_S
-        if now >= self.next_measure or self.free - free() > self.limit // STEP:
+        self.next_poll = now + POLL_S
+        if now >= self.next_measure or self.free - free_space() > self.limit // STEP:
             self.measure(now)
 
     def measure(self, now: float) -> None:
         self.next_measure, self.measuring = now + MEASURE_S, True
-        before, self.free = self.free, free()
-        self.fallen = before - self.free
-        self.ended_before = self.pump.jobs.written_by_ended
-        told, tell = os.pipe()
-        os.setgroups([])  # without the mark of the last job, which would end us with its own
+        before, self.free = self.free, free_space()
+        self.fallen = max(0, before - self.free)
+        result, write_end = os.pipe()
+        os.setgroups([])  # the mark of the last job would have the fork ended with that job
         try:
             if os.fork() == 0:
-                from sandbox.supervisor.measure import be_measure  # compiled where it is needed
+                from sandbox.supervisor.measure import measure_and_exit  # compiled when needed
 
-                be_measure(tell, self.pump.jobs.users)
+                measure_and_exit(write_end, self.loop.jobs.users)
         except OSError:
             self.next_measure = now
         finally:
-            os.close(tell)
-        self.pump.watch(told, lambda: self.learn(told))
+            os.close(write_end)
+        self.loop.watch(result, lambda: self.take_result(result))
 
-    def learn(self, told: int) -> None:
-        """Take the numbers; too much ends who adds to it, and not who clears up. Those who come
-        again and again, and each time leave more behind, end the sandbox.
+    def take_result(self, result: int) -> None:
+        """Read a measurement; above the limit, end all jobs unless the files have not grown.
 
-        What was written while we looked may be in the files or not: it counts this time, and
-        the next time again. Where not all was seen, as folders were moved about or a process
-        holds what nobody may look at, all that was written since the last time is taken to be
-        there, or what the free space fell by.
+        A command that begins on a full disk can so clear it up. Where some files could not be
+        seen, the fall of the free space counts as their growth.
         """
-        found = os.read(told, CHUNK)
-        self.pump.unwatch(told)
-        os.close(told)
+        found = os.read(result, CHUNK)
+        self.loop.unwatch(result)
+        os.close(result)
         self.measuring = False
         if not found:
             return
-        used, saw_all, before, written = json.loads(found)
-        ended_before, self.ended_any = self.ended_any, False
+        used, saw_all = json.loads(found)
         if not saw_all:
-            used = max(used, self.used + max(self.fallen, self.written_since(written)))
-        if used > self.most:
-            self.most, self.overruns = used, self.overruns + 1
-            if self.overruns > OVERRUNS:
-                self.pump.give_up(
+            used = max(used, self.used + self.fallen)
+        self.used = used
+        if used > self.maximum:
+            self.maximum, self.overruns = used, self.overruns + 1
+            if self.overruns > MAX_OVERRUNS:
+                self.loop.give_up(
                     f"its files take {used >> 20} MiB of the {self.limit >> 20} that they may"
                 )
-            culprits = self.culprits(used - self.used, written, ended_before)
-            self.ended_any = bool(culprits)
-            self.pump.jobs.out_of_disk(culprits)
+            self.loop.jobs.end_all_for_disk()
+            self.ending_jobs = True
         elif used <= self.limit:
-            self.most, self.overruns = self.limit, 0
-        self.used, self.written = used, before
-        self.written_by_ended = self.ended_before
-
-    def written_since(self, written: dict[str, int]) -> int:
-        """By all jobs since the last time, those that ended included."""
-        return self.by_ended() + sum(self.by_living(written).values())
-
-    def by_living(self, written: dict[str, int]) -> dict[Any, int]:
-        """Of each job, what it wrote since the last time."""
-        jobs = {job: str(job.tree.mark) for job in self.pump.jobs.channels.values()}
-        return {job: written.get(m, 0) - self.written.get(m, 0) for job, m in jobs.items()}
-
-    def by_ended(self) -> int:
-        """What jobs that ended since the last time have written since."""
-        living = {str(job.tree.mark) for job in self.pump.jobs.channels.values()}
-        known = sum(n for mark, n in self.written.items() if mark not in living)
-        all_of_it: int = self.pump.jobs.written_by_ended - self.written_by_ended
-        return max(0, all_of_it - known)
-
-    def culprits(self, growth: int, written: dict[str, int], ended_before: bool) -> list[Any]:
-        """The jobs that wrote most of the growth; all jobs, where those do not explain it.
-
-        Where the disk was too full before, all that wrote noticeably: what a job that was ended
-        for it still wrote meanwhile, excuses nobody. Right after a measurement for which jobs were
-        `ended_before`, jobs that wrote nothing noticeable are spared: on a slow machine
-        the growth is what the ended ones wrote at last.
-        """
-        more, explained = self.by_living(written), self.by_ended()
-        if ended_before and max(more.values(), default=0) <= self.limit // STEP:
-            return []
-        was_too_full = self.used > self.limit
-        found: list[Any] = []
-        for job in sorted(more, key=lambda job: -more[job]):
-            excused = not was_too_full or more[job] <= self.limit // STEP
-            if 2 * explained >= growth and excused:
-                return found
-            explained += more[job]
-            found.append(job)
-        return found
+            self.maximum, self.overruns = self.limit, 0
 
 
-def free() -> int:
+def free_space() -> int:
     found = os.statvfs("/")
     return found.f_bfree * found.f_frsize

@@ -1,4 +1,4 @@
-"""The pump: one process that serves the stream and every job."""
+"""The event loop of the supervisor: one process serves the stream and every job."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from sandbox.supervisor.frames import (
 from sandbox.supervisor.users import AGENT, find_user
 
 FLUSH = 1 << 18
-"""Bytes that are gathered before they are written, and what the pipe to the docker daemon holds."""
+"""Bytes that are buffered before a write, and the size of the pipe to the docker daemon."""
 F_SETPIPE_SZ = 1031
-"""As `fcntl` has it from Python 3.10 on."""
+"""`fcntl.F_SETPIPE_SZ`, which Python has from 3.10 on."""
 
 
 class EventLoop:
     """Moves bytes between the stream and the jobs, until the stream ends.
 
-    A greeting that waits already is answered before all that jobs need is loaded.
+    A hello that is already waiting is answered before the modules for jobs are loaded.
     """
 
     def __init__(self) -> None:
@@ -58,13 +58,13 @@ class EventLoop:
             self.flush()
 
     def act(self, patience: float | None) -> None:
-        """Do what there is to do, after waiting for it that many seconds."""
+        """Wait up to `patience` seconds for events, and call their callbacks."""
         for key, _ in self.selector.select(patience):
             if self.selector.get_map().get(key.fd) is key:
                 key.data()
 
     def load(self) -> None:
-        """Half of the start-up, while the harness goes on with the answer."""
+        """Load the modules for jobs: half of the start-up, which the harness need not wait for."""
         from contextlib import suppress
         from fcntl import fcntl
 
@@ -74,7 +74,7 @@ class EventLoop:
 
         self.jobs, self.disk = Jobs(self), Disk(self)
         if self.disk_mb:
-            self.disk.bound(self.disk_mb << 20)
+            self.disk.set_limit(self.disk_mb << 20)
         with suppress(OSError):
             fcntl(1, F_SETPIPE_SZ, FLUSH)
         write_hosts_file()
@@ -120,7 +120,7 @@ class EventLoop:
             ttl_s, self.disk_mb = HELLO_PAYLOAD.unpack(payload)
             end_after(ttl_s)
             if self.disk is not None:
-                self.disk.bound(self.disk_mb << 20)
+                self.disk.set_limit(self.disk_mb << 20)
             self.send(HELLO, 0, b"")
         else:
             self.jobs.handle(kind, channel, payload)
@@ -128,7 +128,7 @@ class EventLoop:
                 self.ports.handle(kind, channel, payload)
 
     def give_up(self, why: str) -> NoReturn:
-        """End the sandbox; the harness reads why."""
+        """End the sandbox; the harness reads the reason from standard error."""
         write_all(2, why.encode())
         os._exit(0)
 
@@ -156,7 +156,7 @@ class EventLoop:
 
 
 def woken_by(number: signal.Signals) -> int:
-    """A pipe that can be read after each such signal."""
+    """Return a pipe that becomes readable after each such signal."""
     wake, woken = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(woken, False)
@@ -166,9 +166,9 @@ def woken_by(number: signal.Signals) -> int:
 
 
 def end_after(ttl_s: float) -> None:
-    """End process 1, and all others with it, also while it waits for something else.
+    """End process 1, and all others with it, after that time even while it is blocked.
 
-    A command can send the signal, but it cannot make it late.
+    A command can send the signal early, which has no effect, but it cannot delay the timer.
     """
     end = time.monotonic() + ttl_s
     signal.signal(signal.SIGALRM, lambda *_: time.monotonic() < end or os._exit(0))
@@ -176,7 +176,7 @@ def end_after(ttl_s: float) -> None:
 
 
 def main(ttl_s: float) -> NoReturn:
-    """Serve the stream until it ends; process 1 takes all others with it."""
+    """Serve the stream until it ends; all other processes end with process 1."""
     try:
         end_after(ttl_s)
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""What both ends of the stream know: the frames, and how bytes are moved whole."""
+"""The frames of the stream between harness and supervisor, for both ends."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import struct
 from collections.abc import Iterator
 
 HEADER = struct.Struct(">BBII")
-"""Magic, kind, channel, length of the payload that follows."""
+"""Magic number, kind, channel, and length of the payload that follows."""
 MAGIC = 0xA7
 HELLO_PAYLOAD = struct.Struct(">dI")
-"""Of a HELLO: the seconds until the end, and the MiB that all files may take."""
+"""Payload of a HELLO: seconds until the sandbox ends, and its disk limit in MiB."""
 HELLO, RUN, INPUT, TAKEN, STOP, STDOUT, STDERR, DONE = range(1, 9)
 MAX_REQUEST = 16 << 20
 WINDOW = 4 << 20
-"""Bytes of a job's output that may be under way before the harness says TAKEN."""
+"""Bytes of a job's output that the supervisor sends before it waits for TAKEN."""
 INPUT_WINDOW = 1 << 20
-"""The same of its input, which waits inside the container."""
+"""Bytes of a job's input that the harness sends before it waits for TAKEN."""
 CHUNK = 1 << 16
 REASON = 500
-"""Characters of a reason that are told, from its beginning and from its end."""
+"""Characters of a reason that are kept at its beginning, and at its end."""
 
 
 def shorten(reason: str) -> str:
-    """A reason without the middle of what it quotes, where that is long."""
+    """Return a long reason without its middle."""
     return reason if len(reason) <= 2 * REASON else f"{reason[:REASON]}...{reason[-REASON:]}"
 
 

@@ -1,4 +1,4 @@
-"""The only name that is known without a network: this machine's own."""
+"""The only host name that resolves without a network: localhost."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def write_hosts_file() -> None:
-    """Write the name where the image has none: docker does so only for what has a network.
+    """Add localhost to /etc/hosts: docker does so only for containers with a network.
 
-    An image whose file is another user's keeps it: root here has no power over files.
+    An image whose file belongs to another user keeps it: root here may not write every file.
     """
     with suppress(OSError):
         hosts = os.open(HOSTS, FLAGS, 0o644)

@@ -1,4 +1,4 @@
-"""One job: its pipes, what is on its way through them, and what became of it."""
+"""One job: its pipes, the bytes in transit, and how it ended."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from sandbox.supervisor.process_tree import ProcessTree
 
 KILLED = 128 + signal.SIGKILL
 READABLE, WRITABLE, PRIVATE = 0o640, 0o620, 0o600
-"""Of pipes, which are root's and the job's: it may open `/dev/stdin` and `/dev/stdout` anew."""
+"""Modes of pipes, owned by root and the job's group: a job may reopen `/dev/stdin`."""
 
 
 class KernelCounts:
-    """What the kernel has counted in this container: kills for memory, and forks that failed
-    because as many processes as the limit allows were there."""
+    """The kernel's counts for this container: kills for memory, and forks over the pids limit."""
 
     def __init__(self, oom_kills: int, failed_forks: int) -> None:
         self.oom_kills, self.failed_forks = oom_kills, failed_forks
@@ -34,9 +33,9 @@ class Job:
     """One job and the stream between it and the harness."""
 
     def __init__(
-        self, pump: Any, channel: int, tree: ProcessTree, *, has_input: bool, private: bool
+        self, loop: Any, channel: int, tree: ProcessTree, *, has_input: bool, private: bool
     ) -> None:
-        self.pump, self.channel, self.tree = pump, channel, tree
+        self.loop, self.channel, self.tree = loop, channel, tree
         self.pid, self.stdin, self.status = 0, -1, 0
         self.ending = self.ended = self.timed_out = self.out_of_disk = self.input_ended = False
         self.pending = bytearray()
@@ -44,20 +43,20 @@ class Job:
         self.left = {STDOUT: CHUNK, STDERR: CHUNK}
         if has_input:
             take, self.stdin = os.pipe()
-            self.give(take, PRIVATE if private else READABLE)
+            self.share(take, PRIVATE if private else READABLE)
             os.set_blocking(self.stdin, False)
         else:
             take = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         stdout, out = os.pipe()
         stderr, err = os.pipe()
         for end in (out, err):
-            self.give(end, PRIVATE if private else WRITABLE)
+            self.share(end, PRIVATE if private else WRITABLE)
         self.outputs = {STDOUT: stdout, STDERR: stderr}
         self.theirs = (take, out, err)
 
-    def give(self, end: int, mode: int) -> None:
-        """Let the job's processes, and no others, open this end of a pipe as `mode` has it."""
-        os.setgroups([self.tree.mark])  # a group that is ours we may give without a capability
+    def share(self, end: int, mode: int) -> None:
+        """Let the job's processes, and no others, open this end of a pipe."""
+        os.setgroups([self.tree.mark])  # chown to one of our groups needs no capability
         os.fchown(end, -1, self.tree.mark)
         os.fchmod(end, mode)
 
@@ -69,11 +68,11 @@ class Job:
             self.alone = other.alone = False
 
     def facts(self, counted: KernelCounts) -> dict[str, object]:
-        """How it went; every one of its processes is gone.
+        """Return the report of the job, whose processes have all ended.
 
-        The kernel counts its kills for memory, and does not say whom it killed: a job that
-        ran beside others was the victim when its own exit tells of a kill. Nor does it say
-        whose fork failed: any job that ran meanwhile and failed may have failed for that.
+        The kernel counts kills for memory without saying of which process: a job that ran beside
+        others counts as killed only if its exit code says so. It also does not say whose fork
+        failed: any job that ran meanwhile and failed may have failed because of it.
         """
         code = KILLED if self.timed_out else os.waitstatus_to_exitcode(self.status)
         code = code if code >= 0 else 128 - code
@@ -91,7 +90,7 @@ class Job:
         }
 
     def release(self) -> None:
-        """Let go of the ends that the process has taken."""
+        """Close the ends of pipes that the process has inherited."""
         for fd in self.theirs:
             os.close(fd)
         self.listen()
@@ -106,7 +105,7 @@ class Job:
             self.listen()
 
     def offer_input(self) -> None:
-        """Write what the job takes now; come back when it takes more."""
+        """Write as much input as the job reads now, and watch for more room."""
         taken = len(self.pending)
         try:
             if taken and self.stdin >= 0:
@@ -117,28 +116,28 @@ class Job:
             self.close_input()
         if taken:
             del self.pending[:taken]
-            self.pump.send(TAKEN, self.channel, taken.to_bytes(4, "big"))
+            self.loop.send(TAKEN, self.channel, taken.to_bytes(4, "big"))
         if self.stdin < 0:
             return
         if self.pending:
-            self.pump.watch(self.stdin, self.offer_input, event=selectors.EVENT_WRITE)
+            self.loop.watch(self.stdin, self.offer_input, event=selectors.EVENT_WRITE)
         elif self.input_ended:
             self.close_input()
         else:
-            self.pump.unwatch(self.stdin)
+            self.loop.unwatch(self.stdin)
 
     def listen(self) -> None:
-        """Watch the output while the harness has room for it."""
+        """Watch the outputs while the harness has room for their bytes."""
         for kind, fd in self.outputs.items():
             if self.credit > 0:
-                self.pump.watch(fd, partial(self.forward, kind))
+                self.loop.watch(fd, partial(self.forward, kind))
             else:
-                self.pump.unwatch(fd)
+                self.loop.unwatch(fd)
 
     def forward(self, kind: int) -> None:
         data = os.read(self.outputs[kind], min(CHUNK, self.credit, self.left[kind]))
         if data:
-            self.pump.send(kind, self.channel, data)
+            self.loop.send(kind, self.channel, data)
             self.credit -= len(data)
             if self.credit <= 0:
                 self.listen()
@@ -148,7 +147,7 @@ class Job:
             self.close_output(kind)
 
     def end(self) -> None:
-        """Read what the pipes hold now and no more: others may hold their far ends."""
+        """Read only what the pipes hold now: other processes may have inherited their far ends."""
         self.ended = True
         self.close_input()
         for kind, fd in tuple(self.outputs.items()):
@@ -161,17 +160,17 @@ class Job:
 
     def close_input(self) -> None:
         if self.stdin >= 0:
-            self.pump.unwatch(self.stdin)
+            self.loop.unwatch(self.stdin)
             os.close(self.stdin)
             self.stdin = -1
 
     def close_output(self, kind: int) -> None:
         fd = self.outputs.pop(kind)
-        self.pump.unwatch(fd)
+        self.loop.unwatch(fd)
         os.close(fd)
 
     def close(self) -> None:
-        """Close what is still open on our side."""
+        """Close the pipes that are still open on our side."""
         self.close_input()
         for kind in tuple(self.outputs):
             self.close_output(kind)

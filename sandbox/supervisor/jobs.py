@@ -1,4 +1,4 @@
-"""All jobs: how each begins, how its end is noticed, and that nothing of it is left."""
+"""All jobs: starting them, noticing that they end, and ending what they leave behind."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from sandbox.supervisor.disk import LOOK_S
+from sandbox.supervisor.disk import POLL_S
 from sandbox.supervisor.frames import CHUNK, DONE, STOP, shorten
 from sandbox.supervisor.job import Job, KernelCounts
 from sandbox.supervisor.launch import Launcher, LaunchFailed
-from sandbox.supervisor.process_tree import FIRST_MARK, MARKS, ProcessTree, children, orphans
+from sandbox.supervisor.process_tree import FIRST_MARK, MARKS, ProcessTree, children, has_orphans
 from sandbox.supervisor.users import find_user
 
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
 PROCESS_COUNTERS = ("/sys/fs/cgroup/pids/pids.current", "/sys/fs/cgroup/pids.current")
-CROWD = 200
-"""Processes and threads: to look at so many takes seconds while they run, and none is ordinary."""
+CROWDED = 200
+"""Processes and threads from which looking at them one by one takes seconds; unusual for work."""
 FORK_COUNTERS = ("/sys/fs/cgroup/pids/pids.events", "/sys/fs/cgroup/pids.events")
 ROUND_S = 0.01
-"""How long killed processes are given to go before they are looked for again."""
+"""Seconds that killed processes have to disappear before they are looked for again."""
 
 
 class Jobs:
-    """The jobs that have not ended; `pump` has the stream and the selector."""
+    """The jobs that have not ended."""
 
-    def __init__(self, pump: Any) -> None:
-        self.pump = pump
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
         self.launcher = Launcher()
         self.channels: dict[int, Job] = {}
         self.leaders: dict[int, Job] = {}
         self.marks: set[int] = set()
-        self.agent = pump.agent
+        self.agent = loop.agent
         self.users = {self.agent}
-        self.written_by_ended = 0
         self.oom_kills = KernelCounter(OOM_COUNTERS, b"oom_kill")
         self.processes = KernelCounter(PROCESS_COUNTERS)
         self.failed_forks = KernelCounter(FORK_COUNTERS, b"max")
@@ -47,7 +46,7 @@ class Jobs:
             user = self.agent if name is None else find_user(name)
             tree = ProcessTree(self.free_mark(channel), user.pw_uid)
             private = request.get("private", False)
-            job = Job(self.pump, channel, tree, has_input=request["input"], private=private)
+            job = Job(self.loop, channel, tree, has_input=request["input"], private=private)
         except LookupError as error:
             self.say(channel, no_process(126, str(error)))
             return
@@ -83,7 +82,7 @@ class Jobs:
             job.handle(kind, payload)
 
     def patience(self) -> float | None:
-        """Seconds until `tick` is due; None: when something happens."""
+        """Return the seconds until `tick` is due; None to wait for an event."""
         jobs = self.channels.values()
         if not jobs:
             return None
@@ -91,10 +90,10 @@ class Jobs:
         if clearing:
             return 0.0 if any(job.tree.spreading for job in clearing) else ROUND_S
         left = min(job.deadline for job in jobs) - time.monotonic()
-        return min(max(0.0, left), LOOK_S)
+        return min(max(0.0, left), POLL_S)
 
     def tick(self, now: float) -> None:
-        """End what is over its time, go on with ending what has not gone yet."""
+        """End jobs that are over their time, and continue to end those that are not gone yet."""
         for job in tuple(self.channels.values()):
             if not job.ending and now >= job.deadline:
                 job.timed_out = True
@@ -105,24 +104,27 @@ class Jobs:
                 self.close(job)
 
     def reap(self) -> None:
-        """Take the end of every child: of jobs, and of what they orphaned."""
+        """Reap every child that ended: leaders of jobs and orphans."""
         with suppress(ChildProcessError):
-            while (found := os.wait4(-1, os.WNOHANG))[0]:
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 job = self.leaders.pop(found[0], None)
                 if job is not None:
                     job.status, job.ended_at = found[1], time.monotonic()
-                    self.written_by_ended += found[2].ru_oublock * 512
                     self.settle(job)
 
-    def out_of_disk(self, jobs: list[Job]) -> None:
-        """End these, because of what they wrote."""
-        for job in jobs:
+    def any_out_of_disk(self) -> bool:
+        """Return whether a job that was ended for the disk limit has not gone yet."""
+        return any(job.out_of_disk for job in self.channels.values())
+
+    def end_all_for_disk(self) -> None:
+        """End every job because the files take more than the limit."""
+        for job in tuple(self.channels.values()):
             if not job.ending:
                 job.out_of_disk = True
                 self.kill(job)
 
     def settle(self, job: Job) -> None:
-        """The leader has ended; so has the job, unless there may be orphans of it."""
+        """End the job of a leader that has ended; at once if it can have left no orphans."""
         if job.ending or children() - self.leaders.keys():
             self.kill(job)
         else:
@@ -134,15 +136,15 @@ class Jobs:
         self.clear(job)
 
     def clear(self, job: Job) -> None:
-        crowded = self.processes.now() > CROWD
+        crowded = self.processes.now() > CROWDED
         gone = job.tree.end(self.marks, alone=self.alone(job), crowded=crowded)
         if gone and job.pid not in self.leaders:
             others = self.marks - {job.tree.mark}
-            if not orphans(self.leaders, others):
+            if not has_orphans(self.leaders, others):
                 self.end(job)
 
     def alone(self, job: Job) -> bool:
-        """Whether no other job has processes of the same user."""
+        """Return whether no other job has processes of the same user."""
         running = (other for other in self.channels.values() if not other.ended)
         return all(other is job or other.tree.uid != job.tree.uid for other in running)
 
@@ -157,16 +159,16 @@ class Jobs:
         self.say(job.channel, job.facts(self.counted()))
 
     def say(self, channel: int, facts: dict[str, object]) -> None:
-        self.pump.send(DONE, channel, json.dumps(facts).encode())
+        self.loop.send(DONE, channel, json.dumps(facts).encode())
 
     def counted(self) -> KernelCounts:
         return KernelCounts(self.oom_kills.now(), self.failed_forks.now())
 
 
 class KernelCounter:
-    """A number that the kernel counts for this container, in the first of these files there is.
+    """A number that the kernel counts for this container, in the first of these files to exist.
 
-    It follows its name; without a name it is the only word of the file.
+    The number follows its name; without a name it is the only word of the file.
     """
 
     def __init__(self, paths: tuple[str, ...], name: bytes = b"") -> None:
@@ -177,7 +179,7 @@ class KernelCounter:
                 break
 
     def now(self) -> int:
-        """The number; 0 where the kernel does not count it."""
+        """Return the number; 0 if the kernel does not count it."""
         words = [b"", *os.pread(self.file, CHUNK, 0).split()] if self.file >= 0 else []
         return int(words[words.index(self.name) + 1]) if self.name in words else 0
 

@@ -1,9 +1,9 @@
-"""Starting a process as a user without privileges, from a process 1 that is root.
+"""Starting a process as an unprivileged user, from process 1, which is root.
 
-A program is started by `posix_spawn`, which shares our memory until the program runs: a
-fork would copy our page tables for every command. The child takes its user from us, so for
-that moment our real user is that one and only our saved one is root. Any other
-process could then be killed by a command; process 1 cannot, nor be looked into.
+A program is started by `posix_spawn`, which shares memory until the program runs; a fork would
+copy the page tables for every command. The child inherits the user, so for that moment the real
+user of process 1 is that user, and only its saved user is root. A command could kill any other
+process in that state, but not process 1, and cannot trace it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sandbox.supervisor.tasks import TASKS, be_task
 from sandbox.supervisor.users import AGENT
 
 _OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that Python ignores, and a program must not."""
+"""Signals that Python ignores, and that a program must get with their default action."""
 
 LOWEST_PRIORITY = 19
 
 
 class LaunchFailed(Exception):
-    """No process was started; `code` is what a shell would exit with."""
+    """No process was started. `code` is the exit code that a shell would give."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -44,27 +44,27 @@ class Launcher:
     def start(
         self, request: dict[str, Any], user: struct_passwd, mark: int, pipes: tuple[int, int, int]
     ) -> int:
-        """The pid of a new process with these pipes as 0, 1 and 2.
+        """Start a process with these pipes as 0, 1 and 2; return its pid.
 
         Raises:
-            LaunchFailed: there is no such process.
+            LaunchFailed: no process could be started.
         """
         os.setgroups([mark])
         try:
-            with self._first_to_go():
+            with self._killed_first():
                 if request["task"] in TASKS:
                     return _fork() or be_task(request, pipes)
                 env = {**self._env, "HOME": user.pw_dir, **request["env"]}
                 with _as(user):
                     pid = _spawn(request["argv"], request["cwd"], env, pipes)
-                _yield_to_us(user.pw_uid)
+                _lower_priority(user.pw_uid)
                 return pid
         except BlockingIOError as error:
             raise LaunchFailed(126, f"no process can be started: {error.strerror}") from error
 
     @contextmanager
-    def _first_to_go(self) -> Iterator[None]:
-        """What starts meanwhile is taken by the kernel before us when memory ends."""
+    def _killed_first(self) -> Iterator[None]:
+        """Have the kernel kill processes started meanwhile before us when memory runs out."""
         os.pwrite(self._score, b"500", 0)
         try:
             yield
@@ -83,10 +83,10 @@ def _as(user: struct_passwd) -> Iterator[None]:
         os.setresgid(AGENT, AGENT, AGENT)
 
 
-def _yield_to_us(uid: int) -> None:
-    """Have the kernel prefer us to the processes of this user, of which there may be a thousand.
+def _lower_priority(uid: int) -> None:
+    """Give all processes of this user the lowest priority: there may be a thousand of them.
 
-    Our real user stays root, so that we are none of those processes.
+    The real user of process 1 stays root, so that it is not one of them.
     """
     os.seteuid(uid)
     try:
@@ -118,7 +118,7 @@ def _spawn(argv: list[str], cwd: str, env: dict[str, str], pipes: tuple[int, int
             raise
         except ValueError as error:
             raise LaunchFailed(126, f"cannot run {argv[0]!r}: {error}") from error
-        except OSError as error:  # a file that may not be run counts for more than none
+        except OSError as error:  # a file that may not be run is the better error than none found
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 failed = error
     missing = failed.errno in (errno.ENOENT, errno.ENOTDIR)
@@ -133,7 +133,7 @@ def _fork() -> int:
 
 
 def _candidates(program: str, path: str) -> list[str]:
-    """Where the program may be; looking first is much cheaper than a vain start."""
+    """Return the existing files that may be the program: cheaper than starting each."""
     if "/" in program or "\0" in program:
         return [program]
     places = [os.path.join(place, program) for place in path.split(":")]  # noqa: PTH118  bytes-safe

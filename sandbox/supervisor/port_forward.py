@@ -1,9 +1,9 @@
-"""Ports inside that lead out: a connection to one becomes a channel of the stream.
+"""Ports inside the sandbox whose connections become channels of the stream to the harness.
 
-A port is a request like a job. Its output is the port's number, and from then on the channel
-of each connection. A connection stands still until the harness says TAKEN for the first
-time; after that each side sends what the other has room for. Nothing in STDOUT or INPUT
-means that this direction has ended, STOP resets the connection, DONE is its last word.
+A port is a request like a job. Its output is the port number, then the channel of each
+connection. No bytes move on a connection until the harness sends TAKEN for the first time; then
+each side sends as much as the other has room for. An empty STDOUT or INPUT frame ends that
+direction, STOP resets the connection, and DONE is the last frame.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import Any
 from sandbox.supervisor.frames import CHUNK, DONE, INPUT, STDOUT, STOP, TAKEN
 
 FIRST_CONNECTION = 1 << 31
-"""Channels from here on are the supervisor's to give; the harness numbers its own from 1."""
+"""The supervisor numbers its channels from here; the harness numbers its own from 1."""
 MAX_CONNECTIONS = 256
-"""Of one port at one time; the next wait until one of them has ended."""
+"""Open connections of one port; further ones wait in the listening queue."""
 CONNECTION_WINDOW = 1 << 18
-"""Bytes of one connection that may be under way, each direction."""
+"""Bytes of one connection in transit, in each direction."""
 LOOPBACK = "127.0.0.1"
 NUMBER = struct.Struct(">I")
 RESET = struct.pack("ii", 1, 0)
 
 
 class PortForwards:
-    """All ports and connections; `pump` has the stream and the selector."""
+    """All forwarded ports and their connections."""
 
-    def __init__(self, pump: Any) -> None:
-        self.pump = pump
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
         self.channels: dict[int, ForwardedPort | ForwardedConnection] = {}
         self.next_channel = FIRST_CONNECTION
 
@@ -55,15 +55,15 @@ class PortForwards:
             self.channels[channel].handle(kind, payload)
 
     def say(self, kind: int, channel: int, payload: bytes) -> None:
-        self.pump.send(kind, channel, payload)
+        self.loop.send(kind, channel, payload)
 
     def end(self, channel: int, facts: dict[str, Any]) -> None:
         self.channels.pop(channel, None)
         self.say(DONE, channel, json.dumps(facts).encode())
 
     def watch(self, fd: socket.socket, events: int, act: Any) -> None:
-        """Have `act` called on these events, in place of what was watched for before."""
-        selector, watched = self.pump.selector, fd in self.pump.selector.get_map()
+        """Replace the events and the callback of this socket; no events: stop watching."""
+        selector, watched = self.loop.selector, fd in self.loop.selector.get_map()
         if watched and events:
             selector.modify(fd, events, act)
         elif watched:
@@ -89,7 +89,7 @@ class ForwardedPort:
     def accept(self) -> None:
         try:
             connected, _ = self.listener.accept()
-        except OSError:  # it hung up already, or there is no room for it now
+        except OSError:  # the client hung up, or no descriptor is left
             return
         self.count(+1)
         channel = self.ports.next_channel
@@ -105,7 +105,7 @@ class ForwardedPort:
 
 
 class ForwardedConnection:
-    """One accepted socket, and what is on its way through it."""
+    """One accepted socket, and the bytes in transit through it."""
 
     def __init__(self, port: ForwardedPort, channel: int, connected: socket.socket) -> None:
         self.port, self.channel, self.socket = port, channel, connected
@@ -128,7 +128,7 @@ class ForwardedConnection:
         self.move()
 
     def move(self) -> None:
-        """Move what can be moved now, both ways; come back when there is more."""
+        """Move bytes both ways without blocking, and watch for more."""
         try:
             self.offer_input()
             self.forward_output()
@@ -168,7 +168,7 @@ class ForwardedConnection:
             self.say(STDOUT, payload=data)
 
     def close(self, facts: dict[str, Any]) -> None:
-        """End it; when there is something to tell, by a reset."""
+        """Close the connection; with an error, reset it."""
         if facts:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self.port.ports.watch(self.socket, 0, None)

@@ -1,4 +1,4 @@
-"""The tasks: files read and written in a fork, as the sandbox user, over the job's pipes."""
+"""Reading and writing files in a fork, as the sandbox user, over the pipes of a job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sandbox.supervisor.users import AGENT
 
 
 def be_task(request: dict[str, Any], pipes: tuple[int, int, int]) -> NoReturn:
-    """Do the task and end; standard error then tells what went wrong, as one JSON object."""
+    """Do the task and exit; an error is one JSON object on standard error."""
     code = 1
     try:
         os.setsid()
@@ -35,7 +35,7 @@ def be_task(request: dict[str, Any], pipes: tuple[int, int, int]) -> NoReturn:
 
 
 def send_file(request: dict[str, Any]) -> None:
-    """Write the file to standard output."""
+    """Write the content of a file to standard output."""
     left = request["limit"] + 1
     fd = open_regular(request["path"], request["root"], os.O_RDONLY)
     while left and (data := os.read(fd, min(left, CHUNK))):
@@ -46,7 +46,7 @@ def send_file(request: dict[str, Any]) -> None:
 
 
 def take_files(request: dict[str, Any]) -> None:
-    """Read the files from standard input, one after the other."""
+    """Write files whose contents come one after the other on standard input."""
     for path, size in request["files"]:
         os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120  bytes-safe
         fd = open_regular(path, request["root"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -59,9 +59,9 @@ TASKS = {"read": send_file, "write": take_files}
 
 
 def open_regular(path: str, root: str, flags: int) -> int:
-    """Open a regular file and nothing else; a FIFO or a device neither hangs nor opens.
+    """Open a regular file; refuse a FIFO or a device without blocking.
 
-    A path that looks inside `root` must also be inside when its links are followed.
+    A path below `root` must also be below it after its links are resolved.
     """
     real = os.path.realpath(path)
     inside = (os.path.realpath(root) + "/", root + "/")

@@ -1,7 +1,7 @@
-"""As whom a command runs: somebody the image knows, and never root.
+"""The users that commands may run as: those of the image, except root.
 
-Root here is process 1's own user. A command that was root could leave its mark, and write
-into the supervisor's memory; any other user has no capability and keeps none.
+Root is the user of process 1. A command that is root could remove its mark and write to the
+memory of the supervisor; any other user has no capability and can gain none.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import pwd
 
 ROOT = 0
 AGENT = 1000
-"""User and group id of everything that is not the supervisor, unless a command names another."""
+"""User and group id of commands that name no other user."""
 
 
 def find_user(name: str) -> pwd.struct_passwd:
-    """The user of this name or number, as the image has it.
+    """Return the user of this name or number in the image.
 
     Raises:
-        LookupError: there is none, or it is root.
+        LookupError: there is no such user, or it is root.
     """
     try:
         number = name.isascii() and name.isdigit()

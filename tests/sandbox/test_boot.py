@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import boot, supervisor
+from sandbox import spec, supervisor
 
 FILES = sorted(Path(supervisor.__file__).parent.glob("[!_]*.py"))
 
@@ -25,11 +25,11 @@ class Blanked(ast.NodeTransformer):
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_program_is_the_same_without_what_is_written_for_people(file: Path) -> None:
-    whole, lean = file.read_text(), boot.lean(file.read_text())
+    whole, lean = file.read_text(), spec.lean(file.read_text())
     assert ast.dump(Blanked().visit(ast.parse(whole))) == ast.dump(ast.parse(lean))
     assert '"""' not in lean
 
 
 def test_a_container_is_told_it_in_few_words() -> None:
     whole = sum(len(file.read_text()) for file in FILES)
-    assert len(boot.supervisor_argv(1.0)[-1]) < whole / 3
+    assert len(spec.supervisor_argv(1.0)[-1]) < whole / 3

@@ -6,10 +6,9 @@ import pytest
 
 from contracts.run import DiffStat
 from contracts.sandbox import Sandbox
-from sandbox.git import git, git_text
 from sandbox.repos import BaseCommit, fetch_base
 from sandbox.workspace import clone_into_sandbox, collect_work
-from tests.support.git_repos import commit_files, run_git
+from tests.support.git_repos import commit_files, git_output, run_git
 from tests.support.workspace_work import BRANCH, inside, taken
 
 ODD = "o'd\"d \\ na\nme.txt"
@@ -39,8 +38,8 @@ def test_files_nobody_touched_are_not_in_the_work_whatever_their_attributes_say(
     work = taken(sandbox, base)
 
     assert work.diff_stat == DiffStat(files=2, insertions=1, deletions=1)
-    assert git("cat-file", "blob", f"{work.commit}:run.txt", at=base.bare) == b"a\r\n"
-    assert git_text("ls-tree", work.commit, "run.txt", at=base.bare).startswith("100755 ")
+    assert git_output(base.bare, "cat-file", "blob", f"{work.commit}:run.txt") == b"a\r\n"
+    assert run_git(base.bare, "ls-tree", work.commit, "run.txt").startswith("100755 ")
 
 
 @pytest.mark.parametrize(
@@ -57,9 +56,7 @@ def test_a_change_of_such_a_file_is_in_the_work(
 ) -> None:
     sandbox, base = dos_in
     inside(sandbox, line)
-    changed = git_text(
-        "diff", "--name-only", base.commit, taken(sandbox, base).commit, at=base.bare
-    )
+    changed = run_git(base.bare, "diff", "--name-only", base.commit, taken(sandbox, base).commit)
     assert changed == "dos.txt"
 
 
@@ -94,10 +91,10 @@ FORGED = """if True:
 def test_what_was_checked_is_what_comes_out(work_in: Sandbox, base: BaseCommit, line: str) -> None:
     inside(work_in, line)
     work = taken(work_in, base)
-    assert git_text("show", f"{work.commit}:src/a.py", at=base.bare) == "a = 2"
-    mode = git_text("ls-tree", work.commit, "src/a.py", at=base.bare)[:6]
+    assert run_git(base.bare, "show", f"{work.commit}:src/a.py") == "a = 2"
+    mode = run_git(base.bare, "ls-tree", work.commit, "src/a.py")[:6]
     assert mode == ("100755" if "chmod" in line else "100644")
-    files = set(git_text("ls-tree", "-r", "--name-only", work.commit, at=base.bare).split())
+    files = set(run_git(base.bare, "ls-tree", "-r", "--name-only", work.commit).split())
     assert files == {"hello.txt", "src/a.py", *(["far/b.py"] if "far" in line else [])}
     hidden = "not there when the work was checked, but in the branch as before: hello.txt"
     assert work.notices == ((hidden,) if "sparse" in line else ())
@@ -105,13 +102,13 @@ def test_what_was_checked_is_what_comes_out(work_in: Sandbox, base: BaseCommit, 
 
 def test_line_ends_come_out_as_they_were_checked(work_in: Sandbox, base: BaseCommit) -> None:
     inside(work_in, "git config core.autocrlf input; printf 'a = 2\\r\\n' > src/a.py")
-    shown = git("show", f"{taken(work_in, base).commit}:src/a.py", at=base.bare)
+    shown = git_output(base.bare, "show", f"{taken(work_in, base).commit}:src/a.py")
     assert shown == b"a = 2\r\n"
 
 
 def test_what_is_staged_though_git_ignores_it_comes_out(work_in: Sandbox, base: BaseCommit) -> None:
     inside(work_in, "echo built > .gitignore; echo 1 > built; git add --force built")
-    assert git_text("show", f"{taken(work_in, base).commit}:built", at=base.bare) == "1"
+    assert run_git(base.bare, "show", f"{taken(work_in, base).commit}:built") == "1"
 
 
 def test_what_git_ignores_is_told_and_junk_is_not(work_in: Sandbox, base: BaseCommit) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from contracts.errors import WorkRefused
 from sandbox.bundles import unbundle_work
-from sandbox.git import git_text
 from sandbox.repos import BaseCommit, fetch_base
 from tests.support.git_repos import commit_files, every_byte, make_repo, run_git
 
@@ -66,7 +65,7 @@ def commit_of(tree: str, parent: str) -> bytes:
 def refused(data: bytes, base: BaseCommit) -> str:
     with pytest.raises(WorkRefused) as error:
         unbundle_work(data, base, BRANCH)
-    assert git_text("for-each-ref", "refs/heads", at=base.bare) == ""
+    assert run_git(base.bare, "for-each-ref", "refs/heads") == ""
     assert str(error.value).isprintable()
     return str(error.value)
 

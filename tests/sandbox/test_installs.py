@@ -12,8 +12,7 @@ import pytest
 
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
-from sandbox.egress import EgressEvent, EgressProxy
-from sandbox.installs import open_egress
+from sandbox.egress import EgressEvent, EgressProxy, open_egress
 from sandbox.spec import SandboxLimits
 from tests.support.sandboxes import StartSandbox, off_the_internet, pip_hosts
 

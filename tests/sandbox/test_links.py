@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from sandbox.git import git
+from sandbox.diffs import symlinks
 from sandbox.repos import fetch_base
-from sandbox.symlinks import symlinks
-from tests.support.git_repos import commit_files, make_repo, run_git
+from tests.support.git_repos import commit_files, git_output, make_repo, run_git
 
 
 def test_every_link_is_read_with_what_it_says(tmp_path: Path) -> None:
@@ -37,6 +36,6 @@ def test_a_hundred_thousand_links_are_read(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
     blob = run_git(repo, "rev-parse", "HEAD:hello.txt")
     rows = "".join(f"120000 {blob}\td/l{n}\n" for n in range(100_000))
-    git("update-index", "--index-info", at=repo, stdin=rows.encode())
+    git_output(repo, "update-index", "--index-info", stdin=rows.encode())
     run_git(repo, "commit", "--quiet", "-m", "Many links")
     assert len(symlinks(fetch_base(str(repo), store=tmp_path / "store"))) == 100_000

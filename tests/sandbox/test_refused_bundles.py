@@ -8,9 +8,8 @@ import pytest
 
 from contracts.errors import WorkRefused
 from sandbox.bundles import unbundle_work
-from sandbox.git import git, git_text
 from sandbox.repos import BaseCommit
-from tests.support.git_repos import commit_files, run_git
+from tests.support.git_repos import commit_files, git_output, run_git
 
 BRANCH = "harness/r-1/fix-tests"
 
@@ -35,7 +34,7 @@ def refused(bundle: bytes, base: BaseCommit) -> str:
     """Why the host refuses the bundle; the bare repository must hold no branch of it."""
     with pytest.raises(WorkRefused) as error:
         unbundle_work(bundle, base, BRANCH)
-    assert git_text("for-each-ref", "refs/heads", at=base.bare) == ""
+    assert run_git(base.bare, "for-each-ref", "refs/heads") == ""
     return str(error.value)
 
 
@@ -100,12 +99,14 @@ def test_trees_that_trick_a_checkout_are_refused(
 
 def crafted(forge: Path, mode: str, name: str, content: bytes) -> str:
     """A commit of one file with a name and mode that git itself would not write."""
-    sha = git("hash-object", "-w", "--stdin", at=forge, stdin=content).decode().strip()
+    sha = git_output(forge, "hash-object", "-w", "--stdin", stdin=content).decode().strip()
     kind = "blob"
     for part in reversed(name.split("/")):
         entry = f"{mode} {part}\0".encode() + bytes.fromhex(sha)
         sha = (
-            git("hash-object", "-w", "--literally", "-t", "tree", "--stdin", at=forge, stdin=entry)
+            git_output(
+                forge, "hash-object", "-w", "--literally", "-t", "tree", "--stdin", stdin=entry
+            )
             .decode()
             .strip()
         )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.sni import InvalidClientHello, server_name
+from sandbox.proxy_request import InvalidClientHello, server_name
 from tests.support.client_hello import hello_for, with_extension
 
 
@@ -29,7 +29,7 @@ def test_a_hidden_name_is_refused() -> None:
 def test_two_names_are_refused() -> None:
     one = hello_for("example.org")
     other = b"\0\0\x09evil.test"
-    with pytest.raises(InvalidClientHello, match="twice"):
+    with pytest.raises(InvalidClientHello, match="repeats"):
         server_name(with_extension(one, 0, len(other).to_bytes(2, "big") + other))
     pair = b"\0\0\x04a.it" + other
     with pytest.raises(InvalidClientHello, match="more than one"):

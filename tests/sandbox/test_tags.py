@@ -7,11 +7,10 @@ import pytest
 from contracts.sandbox import Sandbox
 from sandbox.branches import publish_branch
 from sandbox.bundles import bundle_base
-from sandbox.git import git
 from sandbox.repos import BaseCommit, fetch_base
 from sandbox.tags import WELL_FORMED
 from sandbox.workspace import clone_into_sandbox
-from tests.support.git_repos import commit_files, every_byte, run_git
+from tests.support.git_repos import commit_files, every_byte, git_output, run_git
 from tests.support.workspace_work import BRANCH, inside, taken
 
 DESCRIBE = "git describe --always; git describe --always --tags; git tag --list"
@@ -128,7 +127,7 @@ def test_a_run_after_the_room_was_given_back_has_its_tags(
     tmp_path: Path, tagged: Path, sandbox: Sandbox
 ) -> None:
     first = fetch_base(str(tagged), store=tmp_path / "store")
-    git("gc", "--quiet", "--prune=now", at=first.bare)
+    git_output(first.bare, "gc", "--quiet", "--prune=now")
     assert b"v1.0" not in bundle_base(first).tags  # its object is gone until the next run
     opened(sandbox, str(tagged), tmp_path / "store")
     assert inside(sandbox, DESCRIBE) == outside(tagged)

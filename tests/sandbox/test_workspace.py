@@ -10,10 +10,9 @@ from contracts.run import DiffStat
 from contracts.sandbox import Sandbox
 from sandbox.branches import publish_branch
 from sandbox.diffs import DIFF_LIMIT, diff
-from sandbox.git import git, git_text
 from sandbox.repos import BaseCommit, fetch_base
 from sandbox.workspace import clone_into_sandbox, collect_work
-from tests.support.git_repos import commit_files, run_git
+from tests.support.git_repos import commit_files, git_output, run_git
 from tests.support.workspace_work import BRANCH, inside, taken
 
 
@@ -64,7 +63,7 @@ def test_commits_and_leftovers_come_out_with_diff_and_count(
 
     assert work.diff_stat == DiffStat(files=3, insertions=3, deletions=1)
     assert "+++ b/new.txt\n@@ -0,0 +1,2 @@\n+x\n+y\n" in work.diff
-    log = git_text("log", "--format=%an|%s", f"{base.commit}..{work.commit}", at=base.bare)
+    log = run_git(base.bare, "log", "--format=%an|%s", f"{base.commit}..{work.commit}")
     assert log == "Harness|Leftovers\nHarness|By hand"
     assert work.notices == ()
 
@@ -119,9 +118,9 @@ def test_what_head_holds_is_the_work_however_git_was_left(
 
     work = taken(work_in, base)
 
-    assert git_text("cat-file", "blob", f"{work.commit}:f", at=base.bare) == "2"
-    assert git_text("rev-parse", BRANCH, at=base.bare) == work.commit
-    assert git_text("rev-parse", f"{work.commit}^", at=base.bare) == base.commit
+    assert run_git(base.bare, "cat-file", "blob", f"{work.commit}:f") == "2"
+    assert run_git(base.bare, "rev-parse", BRANCH) == work.commit
+    assert run_git(base.bare, "rev-parse", f"{work.commit}^") == base.commit
 
 
 def test_rewritten_history_comes_out_and_is_said(work_in: Sandbox, base: BaseCommit) -> None:
@@ -144,7 +143,7 @@ def test_a_repository_within_the_work_is_said(work_in: Sandbox, base: BaseCommit
 
     assert "'bare-bones/' does not have a commit checked out" in first
     assert second.startswith("a directory of the work is a git repository itself")
-    assert git_text("cat-file", "blob", f"{BRANCH}:kept.txt", at=base.bare) == "1"
+    assert run_git(base.bare, "cat-file", "blob", f"{BRANCH}:kept.txt") == "1"
 
 
 def test_a_shallow_source_goes_in_comes_out_and_is_published(
@@ -203,7 +202,7 @@ def test_a_symlink_out_of_the_repository_is_carried_and_not_followed(
 
     work = taken(work_in, base)
 
-    assert git("cat-file", "blob", f"{work.commit}:stolen", at=base.bare) == b"/etc/passwd"
+    assert git_output(base.bare, "cat-file", "blob", f"{work.commit}:stolen") == b"/etc/passwd"
     assert "root:" not in work.diff
 
 

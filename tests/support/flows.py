@@ -14,8 +14,7 @@ from flows.config.settings import load_settings
 from flows.execution.dependencies import OpenedSandbox, RunDependencies
 from flows.execution.wiring import build_dependencies
 from flows.runs.request import ResolvedRequest
-from sandbox.egress import EgressProxy, OnEvent
-from sandbox.installs import open_egress
+from sandbox.egress import EgressProxy, OnEvent, open_egress
 from sandbox.scripted import ScriptedSandbox
 from tests.support.repositories import make_repository
 from tests.support.requested import requested

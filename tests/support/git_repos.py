@@ -19,10 +19,17 @@ _ENV = {
 
 
 def run_git(at: Path, *args: str) -> str:
-    """What plain git says, with none of Harness's rules."""
-    done = subprocess.run(("git", *args), cwd=at, env=_ENV, capture_output=True, check=False)
+    """Return what plain git writes, with none of Harness's rules, as stripped text."""
+    return git_output(at, *args).decode("utf-8", "replace").strip()
+
+
+def git_output(at: Path, *args: str, stdin: bytes = b"") -> bytes:
+    """Return the exact bytes that plain git writes."""
+    done = subprocess.run(
+        ("git", *args), cwd=at, env=_ENV, input=stdin, capture_output=True, check=False
+    )
     assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
-    return done.stdout.decode("utf-8", "replace").strip()
+    return done.stdout
 
 
 def make_repo(path: Path, files: dict[str, bytes] | None = None) -> Path:
