@@ -17,7 +17,7 @@ from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.report import to_json
 from flows.runs.request import ResolvedRequest, repo_name
 from flows.runs.secret_reads import node_of_event, node_rules, secrets_read
-from memory.around_run import RecallResult
+from memory.recall_types import RecallResult
 from nodes.text import Redact
 from nodes.types import NODE_TYPES, Node, inner_nodes
 from policy.log.events import Draft, Kind

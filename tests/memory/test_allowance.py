@@ -9,10 +9,9 @@ import pytest
 from sqlalchemy import event
 
 from memory.errors import PlaybookNotFound
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
-from memory.playbooks.write_quota import MAX_CHARACTERS, MAX_NEW_PLAYBOOKS, MAX_WRITES
-from memory.types import PlaybookContent
+from memory.playbooks.tools import MAX_CHARACTERS, MAX_NEW_PLAYBOOKS, MAX_WRITES
+from memory.types import PlaybookChanges, PlaybookContent
 from tests.support.memory import Open
 from tests.support.memory_runs import call_as
 

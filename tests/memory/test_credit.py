@@ -8,12 +8,11 @@ from sqlalchemy import select
 
 from contracts.run import Attempt, NodeReport, NodeResult, NodeStatus, NodeType, RunReport
 from memory.database import read_transaction
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.learn import can_reflect, outcome_of, record_run
 from memory.playbooks.library import Library
 from memory.playbooks.recall import playbooks_known_to, recall_playbooks
 from memory.tables import recalls
-from memory.types import Execution, Playbook, PlaybookContent, Reflection
+from memory.types import Execution, Playbook, PlaybookChanges, PlaybookContent, Reflection
 from tests.support.memory import Clock
 from tests.support.memory_runs import SHOW_ALL, ended, say
 

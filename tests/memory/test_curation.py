@@ -11,8 +11,14 @@ import pytest
 
 from contracts.chat import ChatRequest, Reply
 from contracts.errors import BudgetExceeded
-from memory.curation.curate import CurationResult, curate_once, curate_run, is_curated
-from memory.curation.curator import MAX_ATTEMPTS, curation_prompt
+from memory.curation.curate import (
+    MAX_ATTEMPTS,
+    CurationResult,
+    curate_once,
+    curate_run,
+    curation_prompt,
+    is_curated,
+)
 from memory.curation.proposals import MAX_PROPOSALS_PER_RUN
 from memory.notes.near_duplicates import contradicts
 from memory.notes.notebook import Notebook
@@ -186,7 +192,7 @@ def test_what_stays_broken_is_dropped_with_a_logged_reason(
     with caplog.at_level(logging.WARNING):
         found = curate_run(book, model, "m", STORY)
     assert (found.written, len(model.asked)) == ((), MAX_ATTEMPTS)
-    assert "gave no answer of this shape" in (found.error or "")
+    assert "gave no answer in the requested form" in (found.error or "")
     assert "is dropped: it is no JSON" in caplog.text
 
 

@@ -15,9 +15,9 @@ from sqlalchemy import insert, text, update
 from memory.content import content_json, embedding_text
 from memory.database import open_database, write_transaction
 from memory.errors import StoreCorrupt
+from memory.export_import import export_store
 from memory.playbooks.library import Library
-from memory.playbooks.portable import export
-from memory.playbooks.store import mark_outdated
+from memory.playbooks.write import mark_outdated
 from memory.tables import playbook_vectors, playbooks
 from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery
 from memory.vectors import stored_vectors, vector_folder
@@ -119,11 +119,11 @@ def test_a_damaged_row_is_left_out_and_told_of_once(
 def test_no_export_leaves_a_damaged_row_out(damaged: tuple[Library, str]) -> None:
     library, id_ = damaged
     with pytest.raises(StoreCorrupt, match=f"{id_}.* of table 'playbooks'.*harness memory rm"):
-        list(export(library))
+        list(export_store(library))
     with pytest.raises(StoreCorrupt, match=id_):
         library.get(id_)
     assert library.delete(id_)
-    assert len(list(export(library))) == 2
+    assert len(list(export_store(library))) == 2
     assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
@@ -163,7 +163,7 @@ def test_who_is_stopped_with_the_index_open_holds_nobody_up_for_ever(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(vector_folder, "HELD_S", 0.1)
+    monkeypatch.setattr(vector_folder, "LOCK_TIMEOUT_S", 0.1)
     on_sqlite.create(PlaybookContent(title="rotate keys"))
     on_sqlite.search(PlaybookQuery(text="keys"))
     with (tmp_path / "index" / "lock").open() as lock:

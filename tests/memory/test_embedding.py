@@ -6,9 +6,8 @@ import pytest
 
 from contracts.errors import ModelRefused, ModelUnavailable
 from memory.playbooks import index as memory_index
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
-from memory.types import Embedder, PlaybookContent, PlaybookQuery
+from memory.types import Embedder, PlaybookChanges, PlaybookContent, PlaybookQuery
 from memory.vectors import sync
 from tests.support.memory import Open, WordEmbedder
 
@@ -72,7 +71,7 @@ def test_what_is_longer_than_models_read_is_cut(library: Library, words: WordEmb
 def test_vectors_are_kept_by_and_by_and_an_outage_is_not_asked_again_by_each_search(
     opened: Open, words: WordEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sync, "EMBEDDED", 2)
+    monkeypatch.setattr(sync, "TEXTS_PER_REQUEST", 2)
     owed = 0
 
     def at_its_limit(texts: Sequence[str]) -> list[list[float]]:
@@ -113,6 +112,6 @@ def test_a_function_of_ones_own_that_fails_costs_nothing_but_the_vectors(
         assert places(library, "rotate keys") == {"words"}
         library.reindex()
         assert bad(library) == ["waiting"]
-        assert caplog.text.count("words only until it answers: 'words' ") == 1
+        assert caplog.text.count("words only until the model answers: 'words' ") == 1
     with opened() as library:
         assert places(library, "rotate keys") == {"words", "vectors"}

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice
 
-from memory.around_run import RecallOptions
 from memory.playbooks.learn import record_run
 from memory.playbooks.library import Library
 from memory.playbooks.lift import MIN_RUNS_PER_SIDE, Lift, TrialGroup, is_held_out
 from memory.playbooks.recall import RUNS_BEFORE_HOLDOUT, recall_playbooks
 from memory.playbooks.render import estimate_tokens
+from memory.recall_types import RecallOptions
 from memory.types import PlaybookContent
 from tests.support.memory_runs import HOLD_OUT, SHOW_ALL, ended, say
 
@@ -48,7 +48,7 @@ def test_the_lift_compares_runs_with_and_without(library: Library) -> None:
     library.create(PlaybookContent(title="rotate certificates"))
     warm(library)
     ends(library, drawn(held_out=False), DRAW, well=True, number=MIN_RUNS_PER_SIDE)
-    assert library.lift().overall.verdict.startswith("too thin")
+    assert library.lift().overall.verdict.startswith("too few runs")
     ends(library, drawn(held_out=True), DRAW, well=False, number=MIN_RUNS_PER_SIDE)
     overall = library.lift().overall
     assert (overall.shown.share, overall.held_out.share, overall.verdict) == (1.0, 0.0, "helps")

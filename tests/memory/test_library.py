@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
-from memory.playbooks.changes import PlaybookChanges
-from memory.playbooks.feedback import record_feedback
+from memory.playbooks.learn import record_feedback
 from memory.playbooks.library import Library
 from memory.types import (
     Execution,
+    PlaybookChanges,
     PlaybookContent,
     PlaybookFilter,
     PlaybookQuery,
@@ -118,7 +118,7 @@ def test_deleting_says_whether_there_was_one(library: Library) -> None:
     assert library.delete(made.id) is True
     assert library.delete(made.id) is False
     assert library.search(PlaybookQuery(text="deploy to production")) == []
-    with pytest.raises(PlaybookNotFound, match="neither an id nor a slug"):
+    with pytest.raises(PlaybookNotFound, match="no playbook has the id or slug"):
         library.get(made.id)
 
 

@@ -10,12 +10,11 @@ from sqlalchemy import event, update
 
 from memory.database import write_transaction
 from memory.errors import StaleUpdate
-from memory.playbooks.changes import PlaybookChanges
+from memory.export_import import Imported, export_store
 from memory.playbooks.library import Library, open_library
-from memory.playbooks.portable import Imported, export, import_
 from memory.tables import playbook_vectors
-from memory.types import Embedder, Execution, PlaybookContent, PlaybookQuery
-from tests.support.memory import Clock, Open, WordEmbedder
+from memory.types import Embedder, Execution, PlaybookChanges, PlaybookContent, PlaybookQuery
+from tests.support.memory import Clock, Open, WordEmbedder, import_lines
 from tests.support.waiting import LONG_S, wait_until
 
 
@@ -96,7 +95,7 @@ def test_a_search_during_a_long_reindex_goes_by_words_and_says_why(
             found = library.search(PlaybookQuery(text="rotate"))
             assert {hit.playbook.id for hit in found} == {made.id, late.id}
             assert {place for hit in found for place in hit.arm_ranks} == {"words"}
-            assert caplog.text.count("words only: another process does 'index'") == 1
+            assert caplog.text.count("words only: another process holds the lock 'index'") == 1
         finally:
             done.set()
             thread.join()
@@ -136,14 +135,14 @@ def test_others_write_while_a_file_is_imported(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr("memory.playbooks.portable.AT_ONCE", 1)
+    monkeypatch.setattr("memory.export_import.GROUPS_PER_TRANSACTION", 1)
     monkeypatch.setattr(
-        "memory.playbooks.portable.sleep", lambda _: wait_until(lambda: "other" in order)
+        "memory.export_import.sleep", lambda _: wait_until(lambda: "other" in order)
     )
     with open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
         for title in ("keys", "seals"):
             there.create(PlaybookContent(title=title))
-        lines = list(export(there))
+        lines = list(export_store(there))
     with opened() as library, opened() as other:
         made = other.create(PlaybookContent(title="locks"))
 
@@ -157,7 +156,7 @@ def test_others_write_while_a_file_is_imported(
             return mine
 
         with after(library, one_is_kept, write):
-            import_(library, lines)
+            import_lines(library, lines)
         assert order == ["line", "other", "line"]
 
 
@@ -188,16 +187,16 @@ def test_two_imports_of_one_file_and_an_edit_meanwhile_end_well(
     with opened() as library, opened() as other:
         with open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
             made = there.create(PlaybookContent(title="rotate keys"))
-            lines = list(export(there))
+            lines = list(export_store(there))
             there.update(made.id, PlaybookChanges(notes="newer"))
-            newer = list(export(there))
+            newer = list(export_store(there))
         done = [Imported()] * 2
 
         def import_too() -> None:
-            done[1] = import_(other, lines)
+            done[1] = import_lines(other, lines)
 
         with after(library, lambda said: said.startswith("INSERT INTO playbooks "), import_too):
-            done[0] = import_(library, lines)
+            done[0] = import_lines(library, lines)
         assert [one.created or one.unchanged for one in done] == [("rotate-keys",)] * 2
         assert done[0].created
 
@@ -209,7 +208,7 @@ def test_two_imports_of_one_file_and_an_edit_meanwhile_end_well(
             return statement.replace('"', "").startswith("SELECT playbooks.key, playbooks.id")
 
         with after(library, it_is_read, edit):
-            assert import_(library, newer).updated == ("rotate-keys",)
+            assert import_lines(library, newer).updated == ("rotate-keys",)
         assert library.get(made.id).notes == "newer"
 
 

@@ -10,14 +10,18 @@ from sqlalchemy import select
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.run import RunReport
 from contracts.tool import ToolCall
-from memory.around_run import RecallOptions
 from memory.database import read_transaction
 from memory.errors import PlaybookNotFound
 from memory.playbooks.learn import outcome_of, parse_reflection, record_run, reflect
 from memory.playbooks.library import Library
-from memory.playbooks.recall import RecalledPlaybook, playbooks_known_to, recall_playbooks
-from memory.playbooks.suggest import suggest_playbooks
+from memory.playbooks.recall import (
+    RecalledPlaybook,
+    playbooks_known_to,
+    recall_playbooks,
+    suggest_playbooks,
+)
 from memory.playbooks.tools import run_playbook_tool
+from memory.recall_types import RecallOptions
 from memory.tables import recalls
 from memory.types import Execution, PlaybookContent, Reflection
 from tests.support.memory import Clock
@@ -244,7 +248,10 @@ def test_what_a_person_types_is_kept_beside_what_the_run_said(library: Library) 
     )
     verdict = say(library, made.id, "r1", "failure", "run the tests", "b", "B!", "c", "d")
     assert verdict.lessons.added == ["run the tests", "b", "c"]
-    assert verdict.lessons.rejected == [("B!", "it is known"), ("d", "at most 3 are, of run 'r1'")]
+    assert verdict.lessons.rejected == [
+        ("B!", "the playbook has this lesson"),
+        ("d", "at most 3 lessons are stored for run 'r1'"),
+    ]
     (kept,) = library.waiting_reflections(made.id)
     assert (kept.task, kept.outcome) == ("typed", "failure")
     assert kept.reflection is not None

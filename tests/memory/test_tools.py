@@ -10,14 +10,13 @@ import httpx
 import pytest
 
 from contracts.tool import ToolCall
-from memory.around_run import RecallOptions
 from memory.playbooks import tools
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
 from memory.playbooks.mcp import serve_playbooks
-from memory.playbooks.suggest import suggest_playbooks
+from memory.playbooks.recall import suggest_playbooks
 from memory.playbooks.tools import STORE_UNAVAILABLE, ToolAccess, playbook_tools, run_playbook_tool
-from memory.types import PlaybookContent
+from memory.recall_types import RecallOptions
+from memory.types import PlaybookChanges, PlaybookContent
 from tests.support.memory_runs import call_as
 from tests.support.waiting import LONG_S
 
@@ -46,7 +45,7 @@ def test_the_names_of_the_seed_are_understood(on_sqlite: Library) -> None:
 def test_what_goes_wrong_is_told_to_the_model(on_sqlite: Library) -> None:
     made = on_sqlite.create(PlaybookContent(title="x", status="draft"), source="run r1")
     on_sqlite.update(made.id, PlaybookChanges(notes="n"))
-    assert "neither an id" in str(call(on_sqlite, "playbook_get", id="gone")["error"])
+    assert "no playbook has the id" in str(call(on_sqlite, "playbook_get", id="gone")["error"])
     assert "no tool" in str(call(on_sqlite, "playbook_eat")["error"])
     assert "title" in str(call(on_sqlite, "playbook_create")["error"])
     stale = call(on_sqlite, "playbook_update", id=made.id, notes="m", expected_version=1)
@@ -92,7 +91,7 @@ def test_a_draft_is_open_to_the_run_that_kept_it_and_to_no_other(library: Librar
             told = {one["id"]: one["status"] for one in answer["playbooks"]}  # type: ignore[attr-defined]  # JSON
             assert told == seen
     as_victim = partial(call_as, "victim", "draft", library)
-    assert "no person looked at" in str(as_victim("playbook_get", id=evil["id"])["error"])
+    assert "nobody has reviewed" in str(as_victim("playbook_get", id=evil["id"])["error"])
     for made in (evil["id"], theirs.id):
         assert "error" in as_victim("playbook_update", id=made, notes="n")
         assert "error" in as_victim("playbook_delete", id=made)
@@ -105,7 +104,7 @@ def test_a_draft_is_open_to_the_run_that_kept_it_and_to_no_other(library: Librar
 def test_what_a_list_leaves_out_is_told(
     on_sqlite: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "LISTED", 2)
+    monkeypatch.setattr(tools, "MAX_LISTED", 2)
     for number in range(5):
         on_sqlite.create(PlaybookContent(title=f"t{number}", category="a" if number else "b"))
     answers = [call(on_sqlite, "playbook_list", **asked) for asked in ({}, {"category": "b"})]

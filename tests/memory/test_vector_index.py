@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from memory.playbooks import index as memory_index
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library, open_library
-from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery, SearchArm
+from memory.types import PlaybookChanges, PlaybookContent, PlaybookFilter, PlaybookQuery, SearchArm
 from memory.vectors import sync
 from memory.vectors.chroma import IndexEntry
 from memory.vectors.vector_index import FolderVectorIndex, IndexUpdate
@@ -68,7 +67,7 @@ def test_an_index_that_is_gone_is_made_again_by_the_next_search(
 def test_who_waits_while_a_long_index_is_completed_is_told(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sync, "BATCH", 1)
+    monkeypatch.setattr(sync, "CHANGES_PER_BATCH", 1)
     monkeypatch.setattr(memory_index, "MANY_CHANGES", 2)
     with opened() as library:
         for title in ("rotate keys", "bake bread", "mow lawns", "sew buttons"):
@@ -78,7 +77,7 @@ def test_who_waits_while_a_long_index_is_completed_is_told(
     shutil.rmtree(tmp_path / "index")
     with opened() as library:
         assert found(library, "bake bread") == [("bake bread", {"words", "vectors"})]
-    assert caplog.text.count("bringing 3 changes into the vector index first") == 1
+    assert caplog.text.count("first writing 3 changes to the vector index") == 1
 
 
 def test_every_index_of_a_store_is_complete(opened: Open, tmp_path: Path) -> None:

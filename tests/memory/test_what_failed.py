@@ -2,11 +2,11 @@
 
 import pytest
 
-from memory.playbooks.changes import PlaybookChanges
-from memory.playbooks.feedback import record_feedback
+from memory.playbooks.learn import record_feedback
 from memory.playbooks.library import Library
 from memory.types import (
     Execution,
+    PlaybookChanges,
     PlaybookContent,
     PlaybookQuery,
     Reflection,
