@@ -18,7 +18,6 @@ from memory.errors import ImportIncomplete, NoteNotFound
 from memory.export_lines import (
     EntryLine,
     ExecutionLine,
-    ExportLine,
     NoteTypeLine,
     PlaybookLine,
     entry_line,
@@ -28,12 +27,11 @@ from memory.export_lines import (
     read_line,
 )
 from memory.notes import store as note_store
-from memory.notes import type_store
 from memory.notes.content import entry_content_json, kind_of
-from memory.notes.generation import notebook_transaction
+from memory.notes.note_types import list_note_types
 from memory.notes.notebook import Notebook
-from memory.notes.tables import entries, entry_versions
-from memory.notes.types import Author, Entry, ReviewFlag
+from memory.notes.tables import entries, entry_versions, notebook_transaction
+from memory.notes.types import Author, Entry, NoteType, ReviewFlag
 from memory.playbooks import executions, store
 from memory.playbooks.lessons import import_lessons
 from memory.playbooks.library import Library
@@ -47,7 +45,8 @@ GROUPS_PER_TRANSACTION = 50
 PAUSE_S = 0.01
 """Pause between two transactions, longer than other writers wait before they ask for the lock."""
 
-_Group = list[ExportLine]
+_GroupLine = PlaybookLine | ExecutionLine | EntryLine
+_Group = list[_GroupLine]
 """A playbook's lines, the most advanced first, then its executions; or one other line."""
 
 
@@ -79,7 +78,7 @@ def export_store(library: Library) -> Iterator[str]:
             yield playbook_line(playbook, store.history(connection, playbook.key))
         for execution in reversed(executions.list_executions(connection)):
             yield execution_line(execution)
-        for note_type in type_store.list_note_types(connection):
+        for note_type in list_note_types(connection):
             if not note_type.standard:
                 yield note_type_line(note_type)
         for row in connection.execute(note_store.select_entries().order_by(entries.c.key)).all():
@@ -102,11 +101,15 @@ def import_store(library: Library, book: Notebook, lines: Iterable[str]) -> Impo
     for line in read:
         if isinstance(line, EntryLine) and line.content.scope.agent is not None:
             book.agent_settings(line.content.scope.agent)  # raises AgentUnknown
-    groups = _groups(read)
+    note_types = [line.note_type for line in read if isinstance(line, NoteTypeLine)]
+    groups = _groups(line for line in read if not isinstance(line, NoteTypeLine))
     done: dict[str, list[str]] = {name: [] for name in Imported.__dataclass_fields__}
     imported = 0
     try:
         with exclusive_lock(library.engine, "import"):
+            for how, name in _import_note_types(book, note_types):
+                done[how].append(name)
+            imported = len(note_types)
             for start in range(0, len(groups), GROUPS_PER_TRANSACTION):
                 batch = groups[start : start + GROUPS_PER_TRANSACTION]
                 with notebook_transaction(library.engine) as connection:
@@ -130,10 +133,9 @@ def _stopped(reason: str, imported: int, total: int) -> str:
     return f"{reason}. {imported} of {total} lines were imported: {rest}"
 
 
-def _groups(lines: Iterable[ExportLine]) -> list[_Group]:
-    """Group each playbook with its executions; note types go before the notes that use them."""
+def _groups(lines: Iterable[_GroupLine]) -> list[_Group]:
+    """Group each playbook with its executions."""
     by_playbook: dict[str, _Group] = {}
-    types: list[_Group] = []
     others: list[_Group] = []
     for line in sorted(lines, key=_progress, reverse=True):
         match line:
@@ -141,14 +143,12 @@ def _groups(lines: Iterable[ExportLine]) -> list[_Group]:
                 by_playbook.setdefault(line.id, []).append(line)
             case ExecutionLine() if line.execution.playbook_id in by_playbook:
                 by_playbook[line.execution.playbook_id].append(line)
-            case NoteTypeLine():
-                types.append([line])
             case _:
                 others.append([line])
-    return [*by_playbook.values(), *types, *others]
+    return [*by_playbook.values(), *others]
 
 
-def _progress(line: ExportLine) -> tuple[int, int, int]:
+def _progress(line: _GroupLine) -> tuple[int, int, int]:
     """Sort key: playbooks before all other lines, the highest version and counts last."""
     match line:
         case PlaybookLine():
@@ -159,6 +159,15 @@ def _progress(line: ExportLine) -> tuple[int, int, int]:
             return (0, line.version, 0)
         case _:
             return (0, 0, 0)
+
+
+def _import_note_types(book: Notebook, wanted: Iterable[NoteType]) -> Iterator[tuple[str, str]]:
+    known = {note_type.name.lower() for note_type in book.types.list()}
+    for note_type in wanted:
+        if note_type.name.lower() in known:
+            yield "unchanged", note_type.name
+        else:
+            yield "created", book.types.save(note_type).name
 
 
 def _import_group(
@@ -178,12 +187,6 @@ def _import_group(
                     done.append(("executions", line.execution.id))
             case EntryLine():
                 done.append((_import_entry(connection, book, line), line.id))
-            case NoteTypeLine():
-                name = line.note_type.name
-                known = [one.name.lower() for one in type_store.list_note_types(connection)]
-                if name.lower() not in known:
-                    type_store.save_note_type(connection, line.note_type)
-                done.append(("unchanged" if name.lower() in known else "created", name))
     return done
 
 

@@ -193,7 +193,7 @@ def test_what_stays_broken_is_dropped_with_a_logged_reason(
         found = curate_run(book, model, "m", STORY)
     assert (found.written, len(model.asked)) == ((), MAX_ATTEMPTS)
     assert "gave no answer in the requested form" in (found.error or "")
-    assert "is dropped: it is no JSON" in caplog.text
+    assert "are dropped: it is not JSON" in caplog.text
 
 
 def test_hidden_signs_are_taken_out_of_proposals(book: Notebook) -> None:

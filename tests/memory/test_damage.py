@@ -170,6 +170,6 @@ def test_who_is_stopped_with_the_index_open_holds_nobody_up_for_ever(
         fcntl.flock(lock, fcntl.LOCK_EX)
         (hit,) = on_sqlite.search(PlaybookQuery(text="rotate keys"))
         assert set(hit.arm_ranks) == {"words"}
-        assert caplog.text.count("has held the vector index") == 1
+        assert caplog.text.count("has locked the vector index") == 1
     (hit,) = on_sqlite.search(PlaybookQuery(text="rotate keys"))
     assert set(hit.arm_ranks) == {"words", "vectors"}
