@@ -103,7 +103,7 @@ def damaged(
         yield on_sqlite, made[1].id
 
 
-def test_a_damaged_row_is_left_out_and_told_of_once(
+def test_a_damaged_row_is_left_out_with_one_warning(
     damaged: tuple[Library, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     library, id_ = damaged
@@ -116,7 +116,7 @@ def test_a_damaged_row_is_left_out_and_told_of_once(
     ]
 
 
-def test_no_export_leaves_a_damaged_row_out(damaged: tuple[Library, str]) -> None:
+def test_an_export_fails_on_a_damaged_row(damaged: tuple[Library, str]) -> None:
     library, id_ = damaged
     with pytest.raises(StoreCorrupt, match=f"{id_}.* of table 'playbooks'.*harness memory rm"):
         list(export_store(library))

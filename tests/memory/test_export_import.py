@@ -133,9 +133,7 @@ def grown(library: Library) -> list[str]:
     return list(export_store(library))
 
 
-def test_lines_that_are_there_twice_and_in_any_order_count_once(
-    on_sqlite: Library, tmp_path: Path
-) -> None:
+def test_duplicate_lines_in_any_order_count_once(on_sqlite: Library, tmp_path: Path) -> None:
     playbook, execution = grown(on_sqlite)
     on_sqlite.record_execution(Execution(playbook_id=None, run_id="r2", outcome="neutral"))
     on_sqlite.record_execution(
@@ -223,7 +221,7 @@ def test_an_execution_of_a_run_that_cannot_be_kept_is_refused(
         on_sqlite.record_execution(Execution(run_id=run_id, outcome="success"))
 
 
-def test_what_is_archived_here_stays_so_whatever_became_of_it_elsewhere(
+def test_a_playbook_archived_here_stays_archived_after_an_import(
     opened: Open, tmp_path: Path
 ) -> None:
     with opened() as here, open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
@@ -238,7 +236,7 @@ def test_what_is_archived_here_stays_so_whatever_became_of_it_elsewhere(
         assert (here.get(made.id).status, here.get(made.id).notes) == ("archived", "three")
 
 
-def test_what_a_person_edits_after_an_import_stays(opened: Open, tmp_path: Path) -> None:
+def test_an_edit_after_an_import_is_not_overwritten(opened: Open, tmp_path: Path) -> None:
     with opened() as here, open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
         made = here.create(PlaybookContent(title="rotate certificates"))
         import_lines(there, list(export_store(here)))
@@ -254,7 +252,7 @@ def test_what_a_person_edits_after_an_import_stays(opened: Open, tmp_path: Path)
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("no room"), KeyboardInterrupt()])
-def test_an_import_that_is_stopped_says_how_far_it_came_and_is_completed_by_the_next(
+def test_an_interrupted_import_reports_its_progress_and_can_be_repeated(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     monkeypatch.setattr(export_import, "GROUPS_PER_TRANSACTION", 1)
@@ -282,7 +280,7 @@ def test_an_import_that_is_stopped_says_how_far_it_came_and_is_completed_by_the_
         assert {one.id: one.counts for one in other.list()} == known
 
 
-def test_an_execution_that_waits_here_is_settled_by_a_later_export(
+def test_a_pending_execution_gets_the_outcome_of_a_later_export(
     opened: Open, tmp_path: Path
 ) -> None:
     with opened() as here, open_library(tmp_path / "b.db", index=tmp_path / "b") as there:

@@ -42,7 +42,7 @@ def test_the_names_of_the_seed_are_understood(on_sqlite: Library) -> None:
     assert call(on_sqlite, "playbook.list") == {"playbooks": [], "more": 0}
 
 
-def test_what_goes_wrong_is_told_to_the_model(on_sqlite: Library) -> None:
+def test_a_failed_tool_call_returns_its_error_to_the_model(on_sqlite: Library) -> None:
     made = on_sqlite.create(PlaybookContent(title="x", status="draft"), source="run r1")
     on_sqlite.update(made.id, PlaybookChanges(notes="n"))
     assert "no playbook has the id" in str(call(on_sqlite, "playbook_get", id="gone")["error"])
@@ -67,14 +67,14 @@ def test_what_goes_wrong_is_told_to_the_model(on_sqlite: Library) -> None:
         ("playbook_create", {"title": "y", "use_case": "z", "steps": [{"action": "\0"}]}),
     ],
 )
-def test_arguments_that_no_database_takes_are_told_to_the_model(
+def test_unstorable_arguments_return_an_error_to_the_model(
     library: Library, name: str, arguments: dict[str, object]
 ) -> None:
     library.create(PlaybookContent(title="x"))
     assert "error" in call(library, name, **arguments)
 
 
-def test_a_draft_is_open_to_the_run_that_kept_it_and_to_no_other(library: Library) -> None:
+def test_a_draft_is_visible_only_to_the_run_that_created_it(library: Library) -> None:
     theirs = library.create(PlaybookContent(title="rotate keys by hand", status="draft"))
     evil = call_as(
         "evil", "draft", library, "playbook_create", title="rotate keys quickly", use_case="due"
@@ -101,7 +101,7 @@ def test_a_draft_is_open_to_the_run_that_kept_it_and_to_no_other(library: Librar
     assert as_evil("playbook_delete", id=evil["id"]) == {"deleted": True}
 
 
-def test_what_a_list_leaves_out_is_told(
+def test_a_list_says_how_many_playbooks_it_omits(
     on_sqlite: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools, "MAX_LISTED", 2)
@@ -111,7 +111,7 @@ def test_what_a_list_leaves_out_is_told(
     assert [(len(a["playbooks"]), a["more"]) for a in answers] == [(2, 3), (1, 0)]  # type: ignore[arg-type]  # JSON
 
 
-def test_searches_and_suggestions_go_by_the_settings(on_sqlite: Library) -> None:
+def test_searches_and_suggestions_use_the_configured_options(on_sqlite: Library) -> None:
     for title in ("rotate keys", "rotate certificates", "keys and certificates"):
         on_sqlite.create(PlaybookContent(title=title))
     asked = ToolCall(id="1", name="playbook_search", arguments='{"query": "renew"}')
@@ -123,7 +123,7 @@ def test_searches_and_suggestions_go_by_the_settings(on_sqlite: Library) -> None
         assert len(found.ids) == expected
 
 
-def test_an_agent_learns_nothing_of_the_host_when_the_store_is_away(
+def test_an_unavailable_store_reveals_nothing_of_the_host(
     on_sqlite: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     on_sqlite.engine.dispose()

@@ -42,7 +42,7 @@ def after(
     threads[0].join()
 
 
-def test_a_text_that_changes_while_its_vector_is_kept_is_found_by_what_it_is_now(
+def test_a_text_changed_while_it_is_embedded_is_found_by_its_new_form(
     opened: Open, words: WordEmbedder
 ) -> None:
     def texts_are_read(statement: str) -> bool:
@@ -72,7 +72,7 @@ def test_a_vector_of_an_earlier_text_is_noticed_and_mended_by_reindex(library: L
     assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
-def test_a_search_during_a_long_reindex_goes_by_words_and_says_why(
+def test_a_search_during_a_long_reindex_uses_words_and_warns(
     opened: Open, words: WordEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun, done = Event(), Event()
@@ -103,7 +103,7 @@ def test_a_search_during_a_long_reindex_goes_by_words_and_says_why(
         assert {place for hit in found for place in hit.arm_ranks} == {"words", "vectors"}
 
 
-def test_others_write_while_words_are_made_anew(
+def test_other_processes_can_write_during_a_reindex(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
@@ -131,7 +131,7 @@ def test_others_write_while_words_are_made_anew(
         assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
-def test_others_write_while_a_file_is_imported(
+def test_other_processes_can_write_during_an_import(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
@@ -160,7 +160,7 @@ def test_others_write_while_a_file_is_imported(
         assert order == ["line", "other", "line"]
 
 
-def test_words_are_made_anew_of_what_a_playbook_says_by_then(opened: Open) -> None:
+def test_reindex_uses_the_latest_content_of_a_playbook(opened: Open) -> None:
     def words_are_cleared(statement: str) -> bool:
         return statement.startswith("DELETE FROM words")
 
@@ -181,7 +181,7 @@ def test_words_are_made_anew_of_what_a_playbook_says_by_then(opened: Open) -> No
         assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
-def test_two_imports_of_one_file_and_an_edit_meanwhile_end_well(
+def test_concurrent_imports_of_one_file_create_each_playbook_once(
     opened: Open, tmp_path: Path
 ) -> None:
     with opened() as library, opened() as other:
@@ -212,7 +212,7 @@ def test_two_imports_of_one_file_and_an_edit_meanwhile_end_well(
         assert library.get(made.id).notes == "newer"
 
 
-def test_what_one_run_leaves_behind_is_bounded_whoever_brings_it_first(opened: Open) -> None:
+def test_concurrent_processes_share_the_lesson_limit_of_a_run(opened: Open) -> None:
     ended = Execution(run_id="r", outcome="success")
     with opened() as library, opened() as other:
         made = library.create(PlaybookContent(title="rotate keys"))
@@ -232,7 +232,9 @@ def test_what_one_run_leaves_behind_is_bounded_whoever_brings_it_first(opened: O
         assert len(library.list_executions()) == 1
 
 
-def test_prune_leaves_what_is_changed_used_or_deleted_meanwhile(opened: Open, clock: Clock) -> None:
+def test_prune_skips_playbooks_changed_used_or_deleted_meanwhile(
+    opened: Open, clock: Clock
+) -> None:
     with opened() as library, opened() as other:
         ids = [library.create(PlaybookContent(title=title)).id for title in "abcd"]
         clock.pass_days(200)
@@ -249,7 +251,7 @@ def test_prune_leaves_what_is_changed_used_or_deleted_meanwhile(opened: Open, cl
         assert {playbook.id for playbook in library.list()} == set(ids[:2])
 
 
-def test_doctor_is_at_ease_with_what_has_no_words_or_many_namesakes(opened: Open) -> None:
+def test_doctor_accepts_playbooks_without_words_and_with_equal_titles(opened: Open) -> None:
     for options in ({}, {"embedder": None}):
         with opened(**options) as library:
             library.create(PlaybookContent(title="What to do"))
