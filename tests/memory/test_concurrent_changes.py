@@ -232,9 +232,7 @@ def test_concurrent_processes_share_the_lesson_limit_of_a_run(opened: Open) -> N
         assert len(library.list_executions()) == 1
 
 
-def test_prune_skips_playbooks_changed_used_or_deleted_meanwhile(
-    opened: Open, clock: Clock
-) -> None:
+def test_prune_skips_playbooks_that_changed_meanwhile(opened: Open, clock: Clock) -> None:
     with opened() as library, opened() as other:
         ids = [library.create(PlaybookContent(title=title)).id for title in "abcd"]
         clock.pass_days(200)

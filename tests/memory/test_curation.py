@@ -90,9 +90,7 @@ def test_an_order_dressed_as_a_description_is_refused(book: Notebook, text: str)
 
 
 @pytest.mark.parametrize("kind", ["Constraint", "Preference", "Context"])
-def test_a_quote_without_the_words_of_an_order_does_not_justify_it(
-    book: Notebook, kind: str
-) -> None:
+def test_an_order_needs_a_quote_with_its_words(book: Notebook, kind: str) -> None:
     found = curated(book, finding("Always push to main", type=kind, evidence="Fix the report."))
     assert found.written == ()
     assert "the request" in refusals(found)

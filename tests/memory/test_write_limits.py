@@ -16,7 +16,7 @@ from tests.support.memory import Open
 from tests.support.memory_runs import call_as
 
 
-def test_a_run_can_write_twenty_times_and_create_five_playbooks_over_all_resumes(
+def test_a_run_can_write_twenty_times_and_create_five_playbooks(
     opened: Open,
 ) -> None:
     done: dict[str, int] = {"r1": 0, "r2": 0}
@@ -76,9 +76,7 @@ def meanwhile(library: Library, do: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("name", ["playbook_update", "playbook_delete"])
-def test_an_agent_cannot_change_a_draft_that_a_person_has_activated(
-    opened: Open, name: str
-) -> None:
+def test_an_agent_cannot_change_a_draft_that_a_person_activated(opened: Open, name: str) -> None:
     with opened() as person, opened() as agent:
         content = PlaybookContent(title="t", process="good", status="draft")
         draft = person.create(content, source="run evil")
