@@ -1,1 +1,1 @@
-"""Playbooks: what worked before, kept in a database, found again, and measured."""
+"""Playbooks, notes and examples in one database, with their search and curation."""

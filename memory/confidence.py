@@ -1,20 +1,26 @@
-"""How far a few outcomes can be trusted (pure)."""
+"""Statistics of few outcomes: Wilson intervals, and when a playbook counts as failing (pure)."""
 
 from math import sqrt
 from typing import NamedTuple
 
 Z95 = 1.96
 
+RECENT_EXECUTIONS = 10
+"""Number of latest executions that decide whether a playbook is failing."""
+
+MIN_FAILURES = 3
+"""Failures among them that a failing playbook has at least."""
+
 
 class Interval(NamedTuple):
-    """A share and how sure we are of it, at 95 %."""
+    """A 95 % confidence interval."""
 
     low: float
     high: float
 
 
 def wilson(successes: int, failures: int, z: float = Z95) -> Interval:
-    """Wilson's score interval of a share; (0, 1) when nothing is known."""
+    """Return Wilson's score interval of a success rate; (0, 1) without any outcome."""
     n = successes + failures
     if n == 0:
         return Interval(0.0, 1.0)
@@ -25,23 +31,15 @@ def wilson(successes: int, failures: int, z: float = Z95) -> Interval:
     return Interval(max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale))
 
 
-RECENT_EXECUTIONS = 10
-"""How many of a playbook's latest executions decide whether it fails."""
-
-MIN_FAILURES = 3
-"""Failures among them that it takes."""
+def wilson_lower_bound(successes: int, failures: int) -> float:
+    """Return the lower bound of Wilson's interval; 0 without any outcome."""
+    return wilson(successes, failures).low
 
 
 def is_failing(successes: int, failures: int) -> bool:
-    """Whether a playbook fails, by the outcomes of its `RECENT` latest executions.
+    """Return True if these outcomes of the `RECENT_EXECUTIONS` latest executions mean failing.
 
-    It takes three failures, and more failures than successes. A single failure says little: a
-    playbook that succeeds nine times in ten has one within seven runs half of the time. Older
-    outcomes do not count: the playbook or what it is used on has changed since.
+    That takes three failures, and more failures than successes. Fewer say little: a playbook that
+    succeeds nine times in ten fails once within seven runs half of the time.
     """
     return failures >= MIN_FAILURES and failures > successes
-
-
-def wilson_lower_bound(successes: int, failures: int) -> float:
-    """The share of successes that is safe to claim; 0 when nothing is known."""
-    return wilson(successes, failures).low

@@ -1,4 +1,4 @@
-"""What a playbook may hold, checked in one place; slugs and fingerprints."""
+"""Validation of playbook content, its JSON form, slugs and digests."""
 
 import hashlib
 import re
@@ -13,116 +13,132 @@ from memory.types import Playbook, PlaybookContent, PlaybookStep
 
 TITLE_LIMIT = 255
 TEXT_LIMIT = 100_000
-"""Characters that one text of a playbook may have."""
+"""Largest number of characters of one text of a playbook."""
 
 CONTENT_LIMIT = 500_000
-"""Characters that all its texts together may have."""
+"""Largest number of characters of all its texts together."""
 
-_STEPS = 200
-_TAGS = 50
-_DEEPEST = 50
-_LONGEST_BITS = 1_024
-_PLAIN = re.compile(r"[^a-z0-9]+")
+_MAX_STEPS = 200
+_MAX_TAGS = 50
+_MAX_JSON_DEPTH = 50
+_MAX_INTEGER_BITS = 1_024
 _CONTENT = TypeAdapter(PlaybookContent)
+CONTENT_FIELDS = tuple(PlaybookContent.__dataclass_fields__)
 
 
 def validate_content(content: PlaybookContent) -> PlaybookContent:
-    """The content as it will be kept: trimmed, tags in order and once.
+    """Return the content as it is stored: trimmed, steps in order, tags sorted and distinct.
 
     Raises:
-        PlaybookInvalid: no title, a NUL byte, no JSON, or something too long.
+        PlaybookInvalid: no title, a NUL byte, a value that is not JSON, or a text too long.
     """
     texts = _texts(content)
-    for place, text, limit in texts:
-        _check_text(place, text, limit)
+    for field, text, limit in texts:
+        _check_text(field, text, limit)
     _check_text("all of a playbook", "".join(text for _, text, _ in texts), CONTENT_LIMIT)
     if not content.title.strip():
         raise PlaybookInvalid("a playbook needs a title that says what it is for; got an empty one")
-    if len(content.steps) > _STEPS or len(content.tags) > _TAGS:
+    if len(content.steps) > _MAX_STEPS or len(content.tags) > _MAX_TAGS:
         raise PlaybookInvalid(
             f"playbook {content.title!r} has {len(content.steps)} steps and {len(content.tags)} "
-            f"tags; at most {_STEPS} and {_TAGS} fit. Split it in two"
+            f"tags; at most {_MAX_STEPS} and {_MAX_TAGS} are allowed. Split it in two"
         )
-    tags = sorted({tag.strip() for tag in content.tags if tag.strip()})
     return replace(
         content,
         title=" ".join(content.title.split()),
         category=content.category.strip(),
         steps=_in_order(content.steps),
-        tags=tuple(tags),
+        tags=tuple(sorted({tag.strip() for tag in content.tags if tag.strip()})),
     )
 
 
 def content_length(content: PlaybookContent) -> int:
-    """How many all its texts have together."""
+    """Return the number of characters of all texts."""
     return sum(len(text) for _, text, _ in _texts(content))
 
 
 def parse_content(document: object) -> PlaybookContent:
-    """Content from outside: a file, an editor, an agent's call.
+    """Return the content that a JSON object from a file, an editor or an agent holds.
 
     Raises:
-        PlaybookInvalid: it is not the shape of one; the first fault is named.
+        PlaybookInvalid: a field is missing, unknown or of the wrong type; the first is named.
     """
     try:
         return _CONTENT.validate_python(document, extra="forbid")
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise PlaybookInvalid(f"not a playbook: {place!r}: {first['msg']}") from error
+        field = ".".join(str(part) for part in first["loc"])
+        raise PlaybookInvalid(f"not a playbook: {field!r}: {first['msg']}") from error
 
 
 def content_json(content: PlaybookContent) -> dict[str, object]:
-    """The content as a JSON object; `parse_content` reads it back."""
-    own = PlaybookContent(
-        **{name: getattr(content, name) for name in PlaybookContent.__dataclass_fields__}
-    )
-    document = _CONTENT.dump_python(own, mode="json")
-    assert isinstance(document, dict)  # noqa: S101 - tells the type checker
+    """Return the content as a JSON object; `parse_content` reads it back."""
+    plain = PlaybookContent(**{name: getattr(content, name) for name in CONTENT_FIELDS})
+    document: dict[str, object] = _CONTENT.dump_python(plain, mode="json")
     return document
 
 
 def content_of(playbook: Playbook) -> PlaybookContent:
-    """The part of a playbook that people and agents write."""
+    """Return only the part of a playbook that people and agents write."""
     return parse_content(content_json(playbook))
 
 
+def playbook_json(playbook: Playbook) -> dict[str, object]:
+    """Return a playbook as `--json`, the pages and the agents' tools show it."""
+    return {
+        "id": playbook.id,
+        "slug": playbook.slug,
+        "version": playbook.version,
+        **content_json(playbook),
+        "lessons": [lesson.text for lesson in playbook.lessons],
+        "successes": playbook.counts.successes,
+        "partials": playbook.counts.partials,
+        "failures": playbook.counts.failures,
+        "confidence": round(playbook.confidence, 4),
+        "created_at": playbook.created_at.isoformat(),
+        "updated_at": playbook.updated_at.isoformat(),
+        "last_used_at": playbook.last_used_at and playbook.last_used_at.isoformat(),
+        "source": playbook.source,
+    }
+
+
 def slugify(title: str) -> str:
-    """The title as it looks in an address; never empty."""
-    return _PLAIN.sub("-", title.lower()).strip("-")[:100] or "playbook"
+    """Return the title in lower-case letters, digits and hyphens; never empty."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:100] or "playbook"
 
 
 def embedding_text(title: str, use_case: str) -> str:
-    """What a playbook is found by."""
+    """Return the text of a playbook that is embedded."""
     return f"{title} — {use_case}" if use_case else title
 
 
 def normalized_digest(text: str) -> str:
-    """A fingerprint that is the same for restatements that differ in case, space and marks."""
+    """Return a digest that ignores case, spaces and punctuation."""
     words = re.findall(r"\w+", text.lower())
     return hashlib.sha256(" ".join(words or [text]).encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def lesson_digest(text: str) -> str:
-    """A fingerprint that is the same for texts that differ in case, space and the mark at the end.
+    """Return a digest that ignores case, spaces and punctuation at the end.
 
-    A sign anywhere else may be what matters: -1, C++, < 60.
+    Punctuation elsewhere counts: it may be the point of a lesson (-1, C++, < 60).
     """
     words = " ".join(text.lower().split())
     return hashlib.sha256((words.rstrip(".,;:!?… ") or words).encode()).hexdigest()[:32]
 
 
 def sanitize_text(text: str) -> str:
-    """Text of a program or a model, made fit for every database: no NUL, valid Unicode."""
+    """Return text that every database can store: no NUL byte, no unpaired surrogate."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
 
 
 def _in_order(steps: tuple[PlaybookStep, ...]) -> tuple[PlaybookStep, ...]:
-    placed = sorted(enumerate(steps, 1), key=lambda pair: pair[1].order or pair[0])
-    return tuple(replace(step, order=number) for number, (_, step) in enumerate(placed, 1))
+    numbered = sorted(enumerate(steps, 1), key=lambda pair: pair[1].order or pair[0])
+    return tuple(replace(step, order=number) for number, (_, step) in enumerate(numbered, 1))
 
 
 def _texts(content: PlaybookContent) -> list[tuple[str, str, int]]:
+    """Return each text with the name of its field and its limit."""
     texts = [
         ("title", content.title, TITLE_LIMIT),
         ("category", content.category, TITLE_LIMIT),
@@ -132,27 +148,19 @@ def _texts(content: PlaybookContent) -> list[tuple[str, str, int]]:
         ("notes", content.notes, TEXT_LIMIT),
     ]
     for number, step in enumerate(content.steps, 1):
-        texts += _step_texts(number, step)
+        args = "\n".join(_json_texts(f"steps.{number}.tool_args", step.tool_args))
+        parts = {"action": step.action, "tool": step.tool, "tool_args": args}
+        parts |= {"expected": step.expected, "fallback": step.fallback}
+        texts += [(f"steps.{number}.{name}", text, TEXT_LIMIT) for name, text in parts.items()]
     return texts
 
 
-def _step_texts(number: int, step: PlaybookStep) -> list[tuple[str, str, int]]:
-    parts = {
-        "action": step.action,
-        "tool": step.tool,
-        "tool_args": "\n".join(_said(f"steps.{number}.tool_args", step.tool_args)),
-        "expected": step.expected,
-        "fallback": step.fallback,
-    }
-    return [(f"steps.{number}.{name}", text, TEXT_LIMIT) for name, text in parts.items()]
-
-
-def _said(place: str, value: object, deep: int = 0) -> Iterator[str]:
-    """Each text and number in a value of JSON, names too."""
-    if deep > _DEEPEST or _is_no_number(value):
+def _json_texts(field: str, value: object, depth: int = 0) -> Iterator[str]:
+    """Yield each key, text and number of a JSON value."""
+    if depth > _MAX_JSON_DEPTH or _is_unstorable_number(value):
         raise PlaybookInvalid(
-            f"{place} is nested deeper than {_DEEPEST} levels, or has a number that is none or too "
-            "long for JSON. Write it as text"
+            f"{field} is nested deeper than {_MAX_JSON_DEPTH} levels, or holds a number that JSON "
+            "has no form for. Write it as text"
         )
     match value:
         case str():
@@ -160,26 +168,26 @@ def _said(place: str, value: object, deep: int = 0) -> Iterator[str]:
         case Mapping():
             for pair in value.items():
                 for part in pair:
-                    yield from _said(place, part, deep + 1)
+                    yield from _json_texts(field, part, depth + 1)
         case list() | tuple():
             for part in value:
-                yield from _said(place, part, deep + 1)
+                yield from _json_texts(field, part, depth + 1)
         case _:
             yield repr(value)
 
 
-def _is_no_number(value: object) -> bool:
+def _is_unstorable_number(value: object) -> bool:
     if isinstance(value, float):
         return not isfinite(value)
-    return isinstance(value, int) and value.bit_length() > _LONGEST_BITS
+    return isinstance(value, int) and value.bit_length() > _MAX_INTEGER_BITS
 
 
-def _check_text(place: str, text: str, limit: int) -> None:
+def _check_text(field: str, text: str, limit: int) -> None:
     if len(text) > limit:
         raise PlaybookInvalid(
-            f"{place} has {len(text):,} characters; at most {limit:,} fit. Keep what is needed"
+            f"{field} has {len(text):,} characters; at most {limit:,} are allowed. Shorten it"
         )
-    if "\0" in text or text != sanitize_text(text):
+    if text != sanitize_text(text):
         raise PlaybookInvalid(
-            f"{place} holds a NUL byte or half a character: {text[:40]!r}. Remove it"
+            f"{field} has a NUL byte or an unpaired surrogate: {text[:40]!r}. Remove it"
         )

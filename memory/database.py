@@ -1,5 +1,11 @@
-"""Opens the database: SQLite beside the home, or any SQLAlchemy URL; migrated, and checked."""
+"""The database: SQLite below `HARNESS_HOME`, or any SQLAlchemy URL; migrated when it is opened.
 
+SQLite runs in WAL mode with one writer at a time. Before version 3.51.3 it can lose a commit of
+another process when a commit also copies the log into the file ("WAL-reset bug"). So a writer
+holds a lock file of ours from before its transaction until its connection is back in the pool.
+"""
+
+import fcntl
 import os
 import re
 import shutil
@@ -10,38 +16,49 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
+from io import TextIOWrapper
 from json import JSONDecodeError
 from pathlib import Path
+from sqlite3 import Connection as SqliteConnection
 from tempfile import mkdtemp
+from time import monotonic, sleep
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
-from sqlalchemy import Connection, Engine, create_engine, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, OperationalError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from contracts.errors import SettingsInvalid
 from memory.errors import StoreBusy, StoreCorrupt, StoreTooNew, StoreUnavailable
-from memory.sqlite import sqlite_engine
 from memory.tables import InvalidTimestamp
 
 REVISION = "0009"
 """The newest migration that this program knows."""
 
-_HOLD = text("SELECT pg_advisory_xact_lock(:n)")
+WRITE_LOCK_WAIT_S = 60
+"""Seconds that a writer waits for another one on SQLite."""
+
+_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "mmap_size=268435456")
+_ADVISORY_LOCK = text("SELECT pg_advisory_xact_lock(:n)")
+_WRITE_LOCK = "write lock"
 
 
 def open_database(location: str | Path) -> Engine:
-    """An engine on a migrated database; a SQLite file is made when it is not there.
+    """Return an engine on a migrated database; a missing SQLite file is created.
 
     Raises:
-        SettingsInvalid: `where` is a URL that SQLAlchemy cannot use.
-        StoreUnavailable: it does not answer or cannot be written.
-        StoreCorrupt: the file is damaged; the message names it and how to go on.
+        SettingsInvalid: `location` is a URL that SQLAlchemy cannot use.
+        StoreUnavailable: the database does not answer or cannot be written.
+        StoreCorrupt: the file is damaged; the message says how to recover.
         StoreTooNew: a newer Harness has migrated it.
     """
     url = _url(location)
-    engine = _engine(url)
+    is_file = url.get_backend_name() == "sqlite"
+    engine = _sqlite_engine(url) if is_file else create_engine(url, pool_pre_ping=True)
+    _close_connections_after_fork()
+    _open_engines.add(engine)
     try:
         with translated_errors(url):
             with engine.connect() as connection:
@@ -56,7 +73,7 @@ def open_database(location: str | Path) -> Engine:
 
 @contextmanager
 def write_transaction(engine: Engine) -> Iterator[Connection]:
-    """One transaction that writes; it waits for its turn at the beginning, never in the middle."""
+    """Open a transaction that writes. It waits for other writers when it begins, not later."""
     with (
         translated_errors(engine.url),
         engine.connect().execution_options(writes=True) as connection,
@@ -67,50 +84,54 @@ def write_transaction(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def read_transaction(engine: Engine) -> Iterator[Connection]:
-    """One transaction that sees the database at one moment."""
-    one_moment = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
+    """Open a transaction that sees one consistent state of the database."""
+    snapshot = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
     with (
         translated_errors(engine.url),
-        engine.connect().execution_options(**one_moment) as connection,
+        engine.connect().execution_options(**snapshot) as connection,
     ):
         yield connection
 
 
 @contextmanager
 def translated_errors(url: URL) -> Iterator[None]:
-    """Turn what a database says of its own state into errors for a person."""
+    """Raise errors of the database as StoreCorrupt or StoreUnavailable, with a plain message."""
     try:
         yield
     except IntegrityError:
-        raise  # says nothing of the database: what was written is wrong
+        raise  # about the data written, not about the database
     except (JSONDecodeError, InvalidTimestamp, ValidationError) as error:
-        said = str(error).splitlines()[0]
-        raise StoreCorrupt(f"a row of database {_name(url)} cannot be read: {said}") from error
+        reason = str(error).splitlines()[0]
+        raise StoreCorrupt(f"a row of database {_name(url)} cannot be read: {reason}") from error
     except DatabaseError as error:
-        if "malformed" in str(error.orig) or "not a database" in str(error.orig):
-            raise StoreCorrupt(_corrupt(url, error)) from error
-        raise StoreUnavailable(f"database {_name(url)} cannot be used: {_said(error)}") from error
+        reason = _first_line(error)
+        if "malformed" in reason or "not a database" in reason:
+            raise StoreCorrupt(
+                f"database {_name(url)} is damaged ({reason}). `harness memory doctor --back-up` "
+                "copies it aside; then move it away and `harness memory import` your last export"
+            ) from error
+        raise StoreUnavailable(f"database {_name(url)} cannot be used: {reason}") from error
 
 
 def lock_until_commit(connection: Connection, name: str) -> None:
-    """Wait until no other transaction holds `what`, and hold it until this one ends."""
-    if connection.dialect.name != "sqlite":  # there who writes is alone anyway
-        connection.execute(_HOLD, {"n": _number(name)})
+    """Wait for the lock of this name and hold it until the transaction ends."""
+    if connection.dialect.name != "sqlite":  # SQLite has one writer at a time anyway
+        connection.execute(_ADVISORY_LOCK, {"n": _lock_number(name)})
 
 
 @contextmanager
 def exclusive_lock(engine: Engine, name: str, *, wait_s: float | None = None) -> Iterator[None]:
-    """Hold off every other process that wants to do `what` on this database.
+    """Hold a lock against all other processes on this database.
 
     Raises:
-        StoreBusy: another does it, and is not done after `wait_s`. None: wait as long as it takes.
+        StoreBusy: another process holds it for longer than `wait_s`. None waits without limit.
     """
-    busy = f"another process does {name!r} on database {_name(engine.url)}"
+    busy = f"another process holds the lock {name!r} of database {_name(engine.url)}"
     if engine.dialect.name == "sqlite":
         path = f"{engine.url.database}.{name}.lock"
         try:
             held = FileLock(path, poll_interval=0.005).acquire(-1 if wait_s is None else wait_s)
-        except Timeout as error:  # an OSError too
+        except Timeout as error:  # a subclass of OSError
             raise StoreBusy(busy) from error
         except OSError as error:
             raise StoreUnavailable(f"cannot write {path}: {error.strerror}") from error
@@ -118,20 +139,38 @@ def exclusive_lock(engine: Engine, name: str, *, wait_s: float | None = None) ->
             yield
         return
     with engine.begin() as connection:
-        bound = text("SELECT set_config('lock_timeout', :ms, true)")
-        connection.execute(bound, {"ms": str(round((wait_s or 0) * 1_000))})  # 0: no bound
+        timeout = text("SELECT set_config('lock_timeout', :ms, true)")  # 0: no limit
+        connection.execute(timeout, {"ms": str(round((wait_s or 0) * 1_000))})
         try:
-            connection.execute(_HOLD, {"n": _number(name)})
+            connection.execute(_ADVISORY_LOCK, {"n": _lock_number(name)})
         except OperationalError as error:
-            raise StoreBusy(f"{busy}: {_said(error)}") from error
+            raise StoreBusy(f"{busy}: {_first_line(error)}") from error
         yield
 
 
+def acquire_lock(lock: TextIOWrapper, within_s: float) -> bool:
+    """Lock an open file; return False if another process holds it for all of `within_s`.
+
+    Closing the file releases the lock. Unlike `flock` without a limit, this does not wait for ever
+    for a process that was stopped.
+    """
+    deadline = monotonic() + within_s
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if monotonic() > deadline:
+                return False
+            sleep(0.002)
+        else:
+            return True
+
+
 def database_file(location: str | Path) -> Path | None:
-    """The SQLite file that is meant, whether it is there or not; None when it is no file.
+    """Return the path of a SQLite database, existing or not; None for other databases.
 
     Raises:
-        SettingsInvalid: `where` is a URL that SQLAlchemy cannot use.
+        SettingsInvalid: `location` is a URL that SQLAlchemy cannot use.
     """
     url = _url(location)
     is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
@@ -139,74 +178,101 @@ def database_file(location: str | Path) -> Path | None:
 
 
 def back_up(path: Path) -> Path:
-    """Copy a damaged database and its log aside, so that nothing is lost by what comes next.
-
-    Each copy stands in a new folder beside the database, which this gives.
+    """Copy a SQLite file and its log to a new folder beside it; return the folder.
 
     Raises:
-        StoreUnavailable: it cannot be read, or nothing can be written there.
+        StoreUnavailable: the file cannot be read, or the folder cannot be written.
     """
+    prefix = f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}-"
     try:
-        made = mkdtemp(
-            prefix=f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}-", dir=path.parent
-        )
+        folder = mkdtemp(prefix=prefix, dir=path.parent)
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
             if path.with_name(name).exists():
-                shutil.copy2(path.with_name(name), made)
+                shutil.copy2(path.with_name(name), folder)
     except OSError as error:
         raise StoreUnavailable(f"cannot copy {path} aside: {error.strerror}") from error
-    return Path(made)
+    return Path(folder)
 
 
-def _url(where: str | Path) -> URL:
-    if isinstance(where, Path):
-        return URL.create("sqlite", database=str(where.expanduser()))
+def _url(location: str | Path) -> URL:
+    if isinstance(location, Path):
+        return URL.create("sqlite", database=str(location.expanduser()))
     try:
-        url = make_url(where)
+        url = make_url(location)
         if url.drivername in ("postgres", "postgresql"):
             url = url.set(drivername="postgresql+psycopg")
         dialect = url.get_dialect()
         dialect.import_dbapi()
     except (ArgumentError, ValueError, ImportError) as error:
-        raise _unusable(where) from error
+        raise _unusable(location) from error
     if dialect.is_async or dialect.name not in ("sqlite", "postgresql"):
-        raise _unusable(where)
+        raise _unusable(location)
     return url
 
 
-def _unusable(where: str) -> SettingsInvalid:
-    # A password may stand before the @, and in what follows a "?"; and in what others say of it.
-    place = re.split("[?&]", where.rpartition("@")[2])[0]
+def _unusable(location: str) -> SettingsInvalid:
+    # A password may stand before the @ and after the "?".
+    place = re.split("[?&]", location.rpartition("@")[2])[0]
     return SettingsInvalid(
-        f"memory database {place!r} is no URL that can be used: write a path, sqlite:///…, or "
-        "postgresql+psycopg://user@host/name; no other driver is there"
+        f"memory database {place!r} is not a URL that can be used: write a path, sqlite:///…, or "
+        "postgresql+psycopg://user@host/name; no other driver is supported"
     )
 
 
-def _engine(url: URL) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        return _forkable(create_engine(url, pool_pre_ping=True))
-    return _forkable(sqlite_engine(url))
+def _sqlite_engine(url: URL) -> Engine:
+    path = Path(url.database or "")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot make {path.parent}: {error.strerror}") from error
+    arguments = {"timeout": WRITE_LOCK_WAIT_S, "isolation_level": None}
+    engine = create_engine(url, connect_args=arguments)
+    event.listen(engine, "connect", _set_pragmas)
+    event.listen(engine, "begin", _begin)
+    event.listen(engine, "checkin", _release_write_lock)
+    return engine
+
+
+def _set_pragmas(connection: SqliteConnection, _: object) -> None:
+    for pragma in _PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    if not connection.get_execution_options().get("writes", False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    path = Path(f"{connection.engine.url.database}.write.lock")
+    try:
+        lock = path.open("a")
+    except OSError as error:
+        raise StoreUnavailable(f"cannot write {path}: {error.strerror}") from error
+    connection.info[_WRITE_LOCK] = lock
+    if not acquire_lock(lock, WRITE_LOCK_WAIT_S):
+        raise StoreUnavailable(f"another process held {path} for {WRITE_LOCK_WAIT_S} s")
+    # A plain BEGIN that writes later fails at once if another process wrote in between.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _release_write_lock(_: object, entry: ConnectionPoolEntry) -> None:
+    lock = entry.info.pop(_WRITE_LOCK, None)
+    if lock is not None:
+        fcntl.flock(lock, fcntl.LOCK_UN)  # a child forked meanwhile has the file open as well
+        lock.close()
 
 
 _open_engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 
 
-def _forkable(engine: Engine) -> Engine:
-    """The same; a forked process makes connections of its own and leaves its parent's alone."""
-    _watch_forks()
-    _open_engines.add(engine)
-    return engine
-
-
 @cache
-def _watch_forks() -> None:
-    os.register_at_fork(after_in_child=_leave_connections)
+def _close_connections_after_fork() -> None:
+    """Have forked children open connections of their own, and leave those of the parent alone."""
 
+    def forget_connections() -> None:
+        for engine in _open_engines:
+            engine.dispose(close=False)
 
-def _leave_connections() -> None:
-    for engine in _open_engines:
-        engine.dispose(close=False)
+    os.register_at_fork(after_in_child=forget_connections)
 
 
 def _revision(connection: Connection) -> str | None:
@@ -216,18 +282,23 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _migrate(engine: Engine, url: URL) -> None:
-    """Bring the tables up to date; of many processes one does it and the others wait."""
+    """Migrate to `REVISION`; of several processes one does it and the others wait."""
     from alembic import command
     from alembic.config import Config
+    from alembic.script import ScriptDirectory
 
+    spec = find_spec("migrations")
+    if spec is None or spec.origin is None:
+        raise StoreUnavailable("this Harness is installed without its migrations: install it again")
     config = Config()
-    config.set_main_option("script_location", str(_migrations()).replace("%", "%%"))
+    config.set_main_option("script_location", str(Path(spec.origin).parent).replace("%", "%%"))
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     with (
         exclusive_lock(engine, "migrate"),
         engine.connect().execution_options(writes=True) as connection,
     ):
         found = _revision(connection)
-        if found is not None and found not in _known(config):
+        if found is not None and found not in known:
             raise StoreTooNew(
                 f"database {_name(url)} is at migration {found!r}; this Harness knows up to "
                 f"{REVISION!r}. Use the newer Harness that made it, or another database"
@@ -237,36 +308,13 @@ def _migrate(engine: Engine, url: URL) -> None:
         connection.commit()
 
 
-def _known(config: object) -> set[str]:
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
-    assert isinstance(config, Config)  # noqa: S101 - tells the type checker
-    return {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-
-
-def _migrations() -> Path:
-    spec = find_spec("migrations")
-    if spec is None or spec.origin is None:
-        raise StoreUnavailable("this Harness is installed without its migrations: install it again")
-    return Path(spec.origin).parent
-
-
-def _number(what: str) -> int:
-    return int.from_bytes(sha256(f"harness {what}".encode()).digest()[:7])
+def _lock_number(name: str) -> int:
+    return int.from_bytes(sha256(f"harness {name}".encode()).digest()[:7])
 
 
 def _name(url: URL) -> str:
     return url.set(query={}).render_as_string(hide_password=True)
 
 
-def _said(error: DatabaseError) -> str:
+def _first_line(error: DatabaseError) -> str:
     return str(error.orig).strip().splitlines()[0]
-
-
-def _corrupt(url: URL, error: DatabaseError) -> str:
-    return (
-        f"database {_name(url)} is damaged ({_said(error)}). `harness memory doctor --back-up` "
-        "copies it aside; then move it away and `harness memory import` your last export: that has "
-        "the playbooks. Notes and examples are in copies of the database only"
-    )

@@ -1,8 +1,8 @@
-"""What can go wrong in memory, hung below the tree in contracts/errors.py.
+"""Errors of memory, below the tree in contracts/errors.py.
 
 HarnessError
-├── StaleUpdate                  exit 1   somebody else changed the same thing in between
-├── ImportStopped                exit 1   a file is imported in part
+├── StaleUpdate                  exit 1   the entry was changed since it was read
+├── ImportIncomplete             exit 1   only a part of a file was imported
 ├── BadInput
 │   ├── PlaybookInvalid          exit 2
 │   ├── PlaybookNotFound         exit 2
@@ -20,7 +20,7 @@ from contracts.errors import BadInput, HarnessError, Unavailable
 
 
 class PlaybookInvalid(BadInput):
-    """A playbook, or a change of one, that cannot be kept."""
+    """A playbook, or a change of one, that cannot be stored."""
 
 
 class PlaybookNotFound(BadInput):
@@ -28,7 +28,7 @@ class PlaybookNotFound(BadInput):
 
 
 class NoteInvalid(BadInput):
-    """A note, an example, or a setting of an agent that cannot be kept."""
+    """A note, an example, or a setting of an agent that cannot be stored."""
 
 
 class NoteNotFound(BadInput):
@@ -40,11 +40,11 @@ class AgentUnknown(BadInput):
 
 
 class StaleUpdate(HarnessError):
-    """What was to be changed is no longer at the version that the change was made from."""
+    """The entry is no longer at the version that the change was made from."""
 
 
 class ImportIncomplete(HarnessError):
-    """An import ended before the end of its file; the message says how far it came, and why."""
+    """An import stopped before the end of its file; the message says where, and why."""
 
 
 class StoreUnavailable(Unavailable):
@@ -52,12 +52,12 @@ class StoreUnavailable(Unavailable):
 
 
 class StoreBusy(StoreUnavailable):
-    """Another process has the database, or a part of it, for longer than one waits."""
+    """Another process holds a lock for longer than the caller waits."""
 
 
 class StoreCorrupt(StoreUnavailable):
-    """The database file is damaged."""
+    """The database file, or a row in it, is damaged."""
 
 
 class StoreTooNew(StoreUnavailable):
-    """A newer Harness has changed the database in a way that this one does not know."""
+    """A newer Harness has migrated the database."""

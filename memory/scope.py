@@ -1,14 +1,14 @@
-"""Who a note is for: agent, user, company, each or none of them; eight levels (pure).
+"""Scopes of notes and examples: an agent, a user and a company, each of them optional (pure).
 
-What a viewer may see is the list of at most eight scopes that `visible` gives, and nothing
-else. The SQL filter, the vectors and the cache all go by the keys of these scopes, so that a
-missing id can only make the list shorter.
+A viewer sees exactly the scopes that `visible_scopes` returns, eight at most. SQL filters, vectors
+and caches all use the keys of these scopes, so a missing id can only hide notes, never show more.
 """
 
 import json
 import unicodedata
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import product, starmap
 from typing import NamedTuple
 
 from memory.errors import NoteInvalid
@@ -19,7 +19,7 @@ ID_LIMIT = 255
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """Whom something is for, or who looks at it. None: for any; of a viewer: not known."""
+    """The audience of a note, or the viewer of notes. None means any, for a viewer unknown."""
 
     agent: str | None = None
     user: str | None = None
@@ -30,76 +30,69 @@ EVERYONE = Scope()
 
 
 class ScopeLevel(NamedTuple):
-    """One row of the table: which of the three ids a scope names."""
+    """Which of the three ids a scope names."""
 
     agent: bool
     user: bool
     company: bool
 
 
-LEVELS = (
-    ScopeLevel(agent=True, user=True, company=True),
-    ScopeLevel(agent=True, user=True, company=False),
-    ScopeLevel(agent=True, user=False, company=True),
-    ScopeLevel(agent=False, user=True, company=True),
-    ScopeLevel(agent=True, user=False, company=False),
-    ScopeLevel(agent=False, user=True, company=False),
-    ScopeLevel(agent=False, user=False, company=True),
-    ScopeLevel(agent=False, user=False, company=False),
-)
-"""All levels, the most specific first."""
+LEVELS = tuple(sorted(starmap(ScopeLevel, product((True, False), repeat=3)), key=sum, reverse=True))
+"""All eight levels, the most specific first; agent goes before user, user before company."""
 
 
 def scope_level(scope: Scope) -> int:
-    """The scope's place among `LEVELS`, from 1 for the most specific to 8 for everyone."""
+    """Return the position of the scope in `LEVELS`: 1 is the most specific, 8 is everyone."""
     named = ScopeLevel(scope.agent is not None, scope.user is not None, scope.company is not None)
     return LEVELS.index(named) + 1
 
 
 def visible_scopes(viewer: Scope) -> tuple[Scope, ...]:
-    """Every scope that this viewer may see, the most specific first; never empty."""
-    made = (
+    """Return every scope that this viewer may see, the most specific first; never empty."""
+    scopes = (
         Scope(
-            agent=viewer.agent if one.agent else None,
-            user=viewer.user if one.user else None,
-            company=viewer.company if one.company else None,
+            agent=viewer.agent if level.agent else None,
+            user=viewer.user if level.user else None,
+            company=viewer.company if level.company else None,
         )
-        for one in LEVELS
+        for level in LEVELS
     )
-    return tuple(dict.fromkeys(made))
+    return tuple(dict.fromkeys(scopes))
 
 
 def scope_key(scope: Scope) -> str:
-    """What a scope is kept and looked up under; two scopes have the same key only when equal."""
+    """Return the stored key of a scope. Different scopes have different keys."""
     ids = json.dumps([scope.agent, scope.user, scope.company])
     return sha256(ids.encode()).hexdigest()[:32]
 
 
 def scope_label(scope: Scope) -> str:
-    """The scope in words: `agent native, user ann`, or `everyone`."""
+    """Return the scope as text: `agent native, user ann`, or `everyone`."""
     named = {"agent": scope.agent, "user": scope.user, "company": scope.company}
-    return ", ".join(f"{what} {who}" for what, who in named.items() if who) or "everyone"
+    return ", ".join(f"{name} {id_}" for name, id_ in named.items() if id_) or "everyone"
 
 
 def validate_scope(scope: Scope) -> Scope:
-    """The scope as it is kept: ids trimmed, in one Unicode form; an empty id is none.
+    """Return the scope with trimmed ids in Unicode form NFC; an empty id becomes None.
 
     Raises:
-        NoteInvalid: an id is too long, or holds signs that nobody can see.
+        NoteInvalid: an id is too long, or has characters that cannot be printed.
     """
     return Scope(
-        agent=_checked("agent", scope.agent),
-        user=_checked("user", scope.user),
-        company=_checked("company", scope.company),
+        agent=_validate_id("agent", scope.agent),
+        user=_validate_id("user", scope.user),
+        company=_validate_id("company", scope.company),
     )
 
 
-def _checked(what: str, given: str | None) -> str | None:
-    name = unicodedata.normalize("NFC", given or "").strip()
+def _validate_id(field: str, value: str | None) -> str | None:
+    name = unicodedata.normalize("NFC", value or "").strip()
     if len(name) > ID_LIMIT:
-        raise NoteInvalid(f"{what} {name[:20]!r}… has {len(name)} characters; {ID_LIMIT} fit")
+        raise NoteInvalid(
+            f"{field} {name[:20]!r}… has {len(name)} characters; at most {ID_LIMIT} are allowed"
+        )
     if not name.isprintable():
         raise NoteInvalid(
-            f"{what} {name[:80]!r} holds signs that cannot be printed: leave them out"
+            f"{field} {name[:80]!r} has characters that cannot be printed: remove them"
         )
     return name or None

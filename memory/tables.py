@@ -1,4 +1,4 @@
-"""The SQL tables. The database is the truth; all search indexes can be made from it."""
+"""SQL tables of the database. All search indexes are derived from them."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -25,11 +25,11 @@ metadata = MetaData()
 
 
 class InvalidTimestamp(ValueError):
-    """What is kept is no moment."""
+    """A stored value that is not a timestamp."""
 
 
 class Timestamp(TypeDecorator[datetime]):
-    """An aware moment, kept as text that sorts by time in every database."""
+    """An aware datetime, stored as text in UTC that sorts by time in every database."""
 
     impl = String(32)
     cache_ok = True
@@ -43,11 +43,11 @@ class Timestamp(TypeDecorator[datetime]):
         try:
             return datetime.fromisoformat(value) if value else None
         except ValueError as error:
-            raise InvalidTimestamp(f"{value!r} is no moment") from error
+            raise InvalidTimestamp(f"{value!r} is not a timestamp") from error
 
 
 def owner_column(name: str, owner: str, *, primary: bool = True) -> "Column[int]":
-    """A column that names the owner of a row; the row is deleted with its owner."""
+    """Return a column that refers to a row's owner; the row is deleted with its owner."""
     key = ForeignKey(owner, ondelete="CASCADE")
     return Column(name, Integer, key, primary_key=primary, nullable=False)
 
@@ -76,7 +76,7 @@ playbooks = Table(
     Column("created_at", Timestamp, nullable=False),
     Column("updated_at", Timestamp, nullable=False),
     Column("last_used_at", Timestamp),
-    sqlite_autoincrement=True,  # a key is never used twice: the vector index would mix them up
+    sqlite_autoincrement=True,  # keys are never reused: the vector index refers to them
 )
 
 playbook_tags = Table(
@@ -158,7 +158,7 @@ outdated_playbooks = Table(
     Column("playbook_key", Integer, nullable=False),
     sqlite_autoincrement=True,
 )
-"""Playbooks that were changed since changes were numbered last; written with each change."""
+"""Changes of playbooks that have no number yet, see `last_changes`."""
 
 last_changes = Table(
     "last_changes",
@@ -166,13 +166,11 @@ last_changes = Table(
     Column("playbook_key", Integer, primary_key=True, autoincrement=False),
     Column("number", Integer, nullable=False, unique=True),
 )
-"""The last change of each playbook, also of those that are gone, counted over all of them.
-
-An index that was brought up to a number lacks what comes after it.
-"""
+"""The number of the last change of each playbook, also of deleted ones. Numbers count over all
+playbooks; a vector index that has number n lacks the changes after n."""
 
 store_ids = Table("store", metadata, Column("id", String(36), primary_key=True))
-"""One row: what an index is named after, wherever the database is moved or copied to."""
+"""One row: the id that vector indexes are named after; a copied database keeps it."""
 
 recalls = Table(
     "recalls",
@@ -192,7 +190,7 @@ run_writes = Table(
     Column("created", Integer, nullable=False),
     Column("writes", Integer, nullable=False),
 )
-"""How often a run wrote through the playbook tools, and how many playbooks it made."""
+"""Number of writes of a run through the playbook tools, and of playbooks it created."""
 
 recalled_playbooks = Table(
     "recalled",
@@ -205,5 +203,5 @@ recalled_playbooks = Table(
     Column("shown", Boolean, nullable=False),
     Column("cited", Boolean, nullable=False, default=False),
 )
-"""What a run's search found: `shown` is what the prompt held, or would have, had the run not been
-held out. What its agent read besides stands there as well, `cited` and not shown."""
+"""Playbooks that a run's search found. `shown`: its prompt held the playbook, or would have if the
+run had not been held out. A playbook that only the agent itself found and read is `cited`."""

@@ -1,7 +1,7 @@
-"""What memory holds: playbooks, their lessons, and how it went when they were followed."""
+"""Types of the playbook memory: playbooks, executions, search queries and results, options."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -13,13 +13,14 @@ PlaybookStatus = Literal["draft", "active", "archived"]
 Outcome = Literal["success", "partial", "failure", "pending", "neutral"]
 ResultGroup = Literal["proven", "mixed", "untested", "failed"]
 SearchArm = Literal["words", "vectors"]
+Vector = Sequence[float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookStep:
-    """One step of a procedure; `fallback` says what to do when `expected` does not happen.
+    """One step of a procedure. `fallback` says what to do when `expected` does not happen.
 
-    `order` counts from 1. Steps are kept in its order; 0 means the place in the list.
+    `order` counts from 1; 0 means the position in the list. Steps are stored in this order.
     """
 
     action: str
@@ -32,10 +33,10 @@ class PlaybookStep:
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookContent:
-    """What a person or an agent writes of a playbook; all of it can be changed and undone.
+    """The part of a playbook that people and agents write. Every change of it can be undone.
 
-    `title` and `use_case` say when to use it: they alone are embedded. The procedure is
-    free text in `process`, or `steps` in their order, or both.
+    Only `title` and `use_case` are embedded. The procedure is free text in `process`, a list of
+    `steps`, or both.
     """
 
     title: str
@@ -49,8 +50,27 @@ class PlaybookContent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlaybookChanges:
+    """Changes of a playbook. None leaves a field as it is; an empty value clears it."""
+
+    title: str | None = None
+    use_case: str | None = None
+    process: str | None = None
+    steps: tuple[PlaybookStep, ...] | None = None
+    notes: str | None = None
+    category: str | None = None
+    tags: tuple[str, ...] | None = None
+    status: PlaybookStatus | None = None
+
+    def apply(self, content: PlaybookContent) -> PlaybookContent:
+        """Return the content with these changes."""
+        changed = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(content, **{name: v for name, v in changed.items() if v is not None})
+
+
+@dataclass(frozen=True, kw_only=True)
 class Lesson:
-    """One thing that a run taught. `run_id` is None when a person wrote it."""
+    """One lesson of a playbook. `run_id` is None when a person wrote it."""
 
     id: int
     text: str
@@ -60,7 +80,7 @@ class Lesson:
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeCounts:
-    """How often a playbook led where. A partial success counts as a success."""
+    """Number of executions by outcome. A partial success counts as a success."""
 
     successes: int = 0
     partials: int = 0
@@ -68,23 +88,23 @@ class OutcomeCounts:
 
     @property
     def succeeded(self) -> int:
-        """Executions that count as successes."""
+        """Successes and partial successes."""
         return self.successes + self.partials
 
     @property
     def total(self) -> int:
-        """Executions with a verdict."""
+        """Executions that succeeded or failed."""
         return self.succeeded + self.failures
 
     @property
     def confidence(self) -> float:
-        """Wilson lower bound of the share of successes, 0 to 1."""
+        """Wilson lower bound of the success rate, 0 to 1."""
         return wilson_lower_bound(self.succeeded, self.failures)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Playbook(PlaybookContent):
-    """A playbook as it is kept. `version` grows with each change of its content."""
+    """A stored playbook. `version` grows with each change of its content."""
 
     id: str
     key: int
@@ -96,17 +116,17 @@ class Playbook(PlaybookContent):
     updated_at: datetime
     last_used_at: datetime | None = None
     source: str = ""
-    """Who asked for it: `person`, `run <id>`, `import`."""
+    """Author of the first version: `person`, `run <id>` or `import`."""
 
     @property
     def confidence(self) -> float:
-        """Wilson lower bound of the share of successes, 0 to 1."""
+        """Wilson lower bound of the success rate, 0 to 1."""
         return self.counts.confidence
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookVersion:
-    """A playbook's content as it once was."""
+    """One version of a playbook's content."""
 
     version: int
     at: datetime
@@ -116,7 +136,7 @@ class PlaybookVersion:
 
 @dataclass(frozen=True, kw_only=True)
 class StepResult:
-    """How one step, or one node of a run, ended."""
+    """Result of one playbook step, or of one node of a run."""
 
     name: str
     outcome: Outcome
@@ -126,21 +146,23 @@ class StepResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Reflection:
-    """What is to be learned of one execution. Improvements become lessons, three at most."""
+    """Conclusions from one execution. Improvements become lessons, three at most."""
 
     what_worked: tuple[str, ...] = ()
     what_failed: tuple[str, ...] = ()
     improvements: tuple[str, ...] = ()
     should_update: bool = True
     told: tuple[str, ...] = ()
-    """What of `what_failed` other runs may be told, because a person said it or let it through."""
+    """Texts of `what_failed` that a person wrote or approved: prompts of other runs may hold
+    them. The name is part of the stored JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """One time that a playbook was followed, or a run that followed none.
+    """One use of a playbook, or a run that used none.
 
-    An execution is recorded once: the same `id`, or the same run and playbook, counts once.
+    An execution is counted once: a second one with the same `id`, or of the same run and
+    playbook, is ignored.
     """
 
     id: str = ""
@@ -160,19 +182,19 @@ class Execution:
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookFilter:
-    """Which playbooks are meant. All of `tags` must be there."""
+    """Which playbooks to list or search. A playbook must have all of `tags`."""
 
     category: str | None = None
     tags: tuple[str, ...] = ()
     archived: bool = False
-    """Archived ones too."""
+    """Include archived playbooks."""
     drafts: bool = True
-    """Drafts too, which no person stands for."""
+    """Include drafts, which no person has reviewed."""
     own_source: str = ""
-    """Without `drafts`, those of this source all the same."""
+    """With `drafts=False`, include drafts of this source all the same."""
 
     def matches(self, status: PlaybookStatus, source: str) -> bool:
-        """Whether a playbook of this status and source is meant."""
+        """Return True if a playbook of this status and source passes the filter."""
         match status:
             case "archived":
                 return self.archived
@@ -184,29 +206,29 @@ class PlaybookFilter:
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookQuery:
-    """What to look for. All limits apply to both arms alike."""
+    """A search for playbooks. The limits apply to both search arms."""
 
     text: str
     limit: int = 10
     filter: PlaybookFilter = PlaybookFilter()
     min_score: float = 0.0
     max_distance: float | None = None
-    """Cosine distance past which vectors find nothing. None: the embedder's own limit."""
+    """Cosine distance above which vectors do not match. None: the embedder's own limit."""
     confidence_weight: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupThresholds:
-    """How search results are grouped, see `ranking.group`."""
+    """Confidence thresholds of the result groups, see `search.result_group`."""
 
     proven_min: float = 0.5
-    """Confidence from which a playbook is proven."""
+    """Lowest confidence of a proven playbook."""
     failed_max: float = 0.3
-    """Confidence, by its latest executions alone, up to which one that fails is called failed."""
+    """Highest confidence, over the latest executions only, of a failed playbook."""
 
 
 class ArmRank(NamedTuple):
-    """Where one arm of the search put a playbook: rank from 1, and BM25 score or distance."""
+    """Rank of a playbook in one search arm, from 1, and its BM25 score or cosine distance."""
 
     rank: int
     score: float
@@ -214,25 +236,25 @@ class ArmRank(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """One playbook found. `score` is what it was ranked by, 0 to 1."""
+    """One playbook found. Results are ranked by `score`, 0 to 1."""
 
     playbook: Playbook
     score: float
     relevance: float
-    """Both arms fused, 0 to 1, before confidence is blended in."""
+    """Fused score of both arms, 0 to 1, before confidence is blended in."""
     arm_ranks: Mapping[SearchArm, ArmRank]
     lessons: tuple[str, ...] = ()
-    """The playbook's lessons, those that fit the query first."""
+    """Lessons of the playbook, the most similar to the query first."""
     failure_texts: tuple[str, ...] = ()
-    """What its latest failed executions say, as far as a person let it; filled where results are
-    told apart, as is `tainted`."""
+    """Why the latest executions failed, as far as a person approved the texts. Set, like
+    `has_run_text`, only in grouped results."""
     has_run_text: bool = False
-    """Whether anybody but a person wrote any of what is shown of it."""
+    """True if a run or an import wrote any of the text that is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedResults:
-    """Search results by their group."""
+    """Search results by group."""
 
     query: str
     proven: tuple[SearchResult, ...] = ()
@@ -242,7 +264,7 @@ class GroupedResults:
 
     @property
     def groups(self) -> Mapping[ResultGroup, tuple[SearchResult, ...]]:
-        """The results of each group, in the order in which groups are shown."""
+        """The results of each group, in display order."""
         return {
             "proven": self.proven,
             "mixed": self.mixed,
@@ -252,19 +274,27 @@ class GroupedResults:
 
     @property
     def hits(self) -> tuple[SearchResult, ...]:
-        """All of them, in the order of the groups."""
+        """All results, in display order."""
         return tuple(chain.from_iterable(self.groups.values()))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Embedder:
-    """A way to make vectors, and the name that its vectors are kept under."""
+    """An embedding function and the model name that its vectors are stored under."""
 
     name: str
     embed: Embed
     max_distance: float = 1.0
-    """Cosine distance past which its texts have nothing in common. Each model spreads its vectors
-    differently; the default, a right angle, is a loose limit for a model that was not measured."""
+    """Cosine distance above which two texts have nothing in common. It differs between models;
+    the default, a right angle, is a loose limit for a model that was not measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention:
+    """When a playbook is archived as stale. 0 days makes every playbook old."""
+
+    max_age_days: float = 90.0
+    min_confidence: float = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,6 +307,3 @@ class StoreStats:
     pending: int
     average_confidence: float
     by_category: Mapping[str, int]
-
-
-Vector = Sequence[float]

@@ -59,9 +59,8 @@ def add(
 ) -> None:
     """Keep a new playbook."""
     from flows.recall.library import configured_library
-    from memory.content import parse_content
+    from memory.content import parse_content, playbook_json
     from memory.playbooks.editing import parse_json
-    from memory.playbooks.tools import playbook_json
 
     if file is not None:
         document = parse_json(read_file(file))
@@ -93,7 +92,7 @@ def list_(
 ) -> None:
     """List playbooks, the newest change first."""
     from flows.recall.library import configured_library
-    from memory.playbooks.tools import playbook_json
+    from memory.content import playbook_json
     from memory.types import PlaybookFilter
 
     where = PlaybookFilter(category=category, tags=tuple(tags or ()), archived=archived)
@@ -119,8 +118,8 @@ def show_(
 ) -> None:
     """Show one playbook."""
     from flows.recall.library import configured_library
+    from memory.content import playbook_json
     from memory.playbooks.editing import playbook_to_text
-    from memory.playbooks.tools import playbook_json
 
     with configured_library() as opened:
         found = opened.get(playbook)
@@ -205,8 +204,8 @@ def edit(
 ) -> None:
     """Change a playbook in $EDITOR."""
     from flows.recall.library import configured_library
+    from memory.content import playbook_json
     from memory.playbooks.editing import parse_changes, playbook_to_json
-    from memory.playbooks.tools import playbook_json
 
     if to is not None and not undo:
         raise OptionInvalid("--to says how far --undo goes back: give both")
@@ -234,7 +233,7 @@ def rm(
     """Delete a playbook for good, or archive it."""
     from flows.recall.library import configured_library
     from memory.errors import PlaybookNotFound
-    from memory.playbooks.changes import PlaybookChanges
+    from memory.types import PlaybookChanges
 
     with configured_library() as opened:
         if archive:
@@ -251,7 +250,7 @@ def _known(playbook: "Playbook") -> tuple[str, str]:
 
 
 def _hit(hit: "SearchResult") -> dict[str, object]:
-    from memory.playbooks.tools import playbook_json
+    from memory.content import playbook_json
 
     places = {arm: {"rank": at.rank, "score": at.score} for arm, at in hit.arm_ranks.items()}
     return {

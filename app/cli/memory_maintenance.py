@@ -39,8 +39,8 @@ def record(
     from flows.config.settings import load_settings
     from flows.recall.library import configured_library
     from flows.runs.runs import is_known
-    from memory.playbooks.feedback import record_feedback
-    from memory.playbooks.tools import playbook_json
+    from memory.content import playbook_json
+    from memory.playbooks.learn import record_feedback
     from memory.types import Execution, Reflection
 
     for option, texts in (("--failed", failed), ("--lesson", lesson)):
@@ -140,7 +140,7 @@ def prune(
     """Archive what is stale or weak; nothing is deleted."""
     from flows.config.memory import load_memory_settings
     from flows.recall.library import configured_library
-    from memory.stale import Retention
+    from memory.types import Retention
 
     kept = load_memory_settings().retention
     retention = Retention(
@@ -205,46 +205,46 @@ def doctor(
 
 @app.command("export")
 def export(
-    file: Annotated[Path | None, typer.Argument(help="Where to; stdout if none.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="The file to write; stdout if none.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write every playbook and every execution as a line of JSON."""
+    """Write playbooks, executions, notes and examples as lines of JSON."""
     if as_json and file is None:
-        raise OptionInvalid("--json tells what was written to a file: name one, or leave it out")
+        raise OptionInvalid("--json describes the file that was written: name one")
 
     from flows.recall.library import configured_library
-    from memory.playbooks.portable import export as lines_of
-    from memory.types import PlaybookFilter
+    from memory.export_import import export_store
+    from memory.export_lines import count_by_type
 
     with configured_library() as opened:
-        lines = list(lines_of(opened))
-        number = len(opened.list(PlaybookFilter(archived=True)))
+        lines = list(export_store(opened))
     if file is not None:
         write_file(file, "".join(f"{line}\n" for line in lines))
-        told = {"file": str(file), "playbooks": number, "executions": len(lines) - number}
-        print_result(told, f"wrote {number} playbooks to {file}", as_json)
+        counts = count_by_type(lines)
+        summary = ", ".join(f"{number} {name}" for name, number in counts.items())
+        print_result({"file": str(file), **counts}, f"wrote {summary} to {file}", as_json)
     elif lines:
         print_line("\n".join(lines))
 
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="What `export` wrote; - for stdin.")],
+    file: Annotated[Path, typer.Argument(help="A file that `export` wrote; - for stdin.")],
     as_json: AsJson = False,
 ) -> None:
-    """Take playbooks in; the same file twice changes nothing."""
-    from flows.recall.library import configured_library
-    from memory.playbooks.portable import import_ as take_in
+    """Import such a file; importing it again changes nothing."""
+    from flows.recall.library import configured_library, configured_notebook
+    from memory.export_import import import_store
 
     text = read_file(file)
     if not text.strip():
         raise OptionInvalid(f"{str(file)!r} is empty: there is nothing to import")
-    with configured_library() as opened:
-        done = take_in(opened, text.split("\n"))
-    counts = {how: len(slugs) for how, slugs in asdict(done).items()}
+    with configured_library() as opened, configured_notebook() as book:
+        done = import_store(opened, book, text.split("\n"))
+    counts = {how: len(names) for how, names in asdict(done).items()}
     print_result(asdict(done), ", ".join(f"{n} {how}" for how, n in counts.items()), as_json)
     if done.kept:
-        print_message(f"note: kept as they are here: {', '.join(done.kept)}")
+        print_message(f"note: newer here, so not replaced: {', '.join(done.kept)}")
 
 
 def _texts(waiting: "Execution") -> list[dict[str, str]]:

@@ -14,9 +14,8 @@ from app.web.raw_form import RawForm, SeenVersion, unvalidated_form
 from app.web.selection import SelectedVersions, change_selected
 from flows.recall.library import configured_library
 from memory.errors import StaleUpdate
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
-from memory.types import Playbook, PlaybookFilter, PlaybookStatus
+from memory.types import Playbook, PlaybookChanges, PlaybookFilter, PlaybookStatus
 from memory.types import PlaybookQuery as Search
 
 MAX_PLAYBOOKS = 200

@@ -13,9 +13,8 @@ from pydantic_settings import SettingsConfigDict
 
 from flows.config.environment import relative_to_config
 from flows.config.tables import SettingsTable, load_table
-from memory.around_run import RecallOptions
-from memory.stale import Retention
-from memory.types import GroupThresholds
+from memory.recall_types import RecallOptions
+from memory.types import GroupThresholds, Retention
 
 MemoryTools = Literal["off", "read", "draft"]
 EmbeddingProvider = Literal["local", "google", "openai", "ollama", "litellm", "none"]

@@ -10,13 +10,12 @@ from contracts.errors import Unavailable
 from contracts.tool import McpEndpoint, Toolbox, ToolCall
 from flows.config.memory import MemorySettings
 from flows.recall.library import configured_library
-from memory.around_run import RecallOptions
 from memory.database import read_transaction
 from memory.playbooks.library import Library
 from memory.playbooks.mcp import PATH, serve_playbooks
-from memory.playbooks.recall import was_held_out
-from memory.playbooks.suggest import Suggestion, suggest_playbooks
+from memory.playbooks.recall import Suggestion, suggest_playbooks, was_held_out
 from memory.playbooks.tools import ToolAccess, playbook_tools, run_playbook_tool
+from memory.recall_types import RecallOptions
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +113,7 @@ class _Tools:
                 prompt_id=prompt_id,
                 prompt=prompt,
                 last=last,
-                access=self._access,
+                tools={tool.name for tool in playbook_tools(self._access)},
                 options=self._options,
             )
         except Unavailable as error:

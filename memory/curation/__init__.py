@@ -1,1 +1,1 @@
-"""Entries proposed by a model from finished runs, decided by a person."""
+"""Curation: notes and examples that a model proposes from runs, for a person to approve."""

@@ -1,239 +1,266 @@
-"""From a finished run to proposals that wait for a person: few, new, and flagged."""
+"""Asks a model what a finished run teaches, and proposes few, new notes for a person to approve."""
 
+import json
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple
 
+from pydantic import ValidationError
 from sqlalchemy import delete, insert, select
 
-from contracts.chat import Complete
+from contracts.chat import ChatRequest, Complete, Message
 from contracts.errors import BudgetExceeded
-from memory.curation import curator
 from memory.curation.proposals import (
     MAX_PROPOSALS_PER_RUN,
     CurationFinding,
+    CurationFindings,
     RejectedFinding,
     RunTranscript,
     review_finding,
 )
 from memory.database import exclusive_lock, read_transaction, write_transaction
 from memory.errors import NoteInvalid, NoteNotFound
-from memory.notes import near_duplicates, store
+from memory.notes import near_duplicates
+from memory.notes import store as note_store
 from memory.notes.content import searchable_text
-from memory.notes.near_duplicates import NearDuplicate
 from memory.notes.notebook import Notebook
 from memory.notes.tables import curations
 from memory.notes.types import Author, Entry, EntryContent, EntryFilter, ReviewFlag
 from memory.scope import scope_label
+from memory.templates import render_template
 
 MAX_KNOWN_NOTES = 30
-"""Kept notes that a curator is told of."""
+"""Existing notes in the prompt, for the model to compare with."""
+
+MAX_ATTEMPTS = 3
+"""Answers that the model may give before its findings are dropped."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurationResult:
-    """What came of a run. `merged` are entries that said exactly the same already."""
+    """Result of curating a run. `merged` are ids of entries that say exactly the same already."""
 
     run_id: str
     written: tuple[Entry, ...] = ()
     merged: tuple[str, ...] = ()
     refused: tuple[RejectedFinding, ...] = ()
     error: str | None = None
-    """Why nothing could be read out of the run."""
+    """Why there are no findings."""
 
 
 def curate_run(
-    book: Notebook, complete: Complete, model: str, story: RunTranscript
+    book: Notebook, complete: Complete, model: str, run: RunTranscript
 ) -> CurationResult:
-    """Ask the model what the run teaches, and keep what holds as Pending.
+    """Ask the model what the run teaches, and store what may be proposed as Pending.
 
-    Doing it twice, or twice at once, adds nothing that is there already, and never more than
-    five in all.
+    A second call, or one at the same time, proposes nothing twice, and never more than five in all.
 
     Raises:
-        ModelUnavailable: the model does not answer at all.
+        ModelUnavailable: the model does not answer.
     """
-    with _alone(book, story.run_id):
-        return _look(book, complete, model, story)
+    with exclusive_lock(book.engine, _lock_name(run.run_id)):
+        return _curate(book, complete, model, run)
 
 
 def curate_once(
-    book: Notebook, complete: Complete, model: str, story: RunTranscript
+    book: Notebook, complete: Complete, model: str, run: RunTranscript
 ) -> CurationResult | None:
-    """The same for a run that nobody asked about: None where somebody looked already.
+    """Like `curate_run`, for scheduled curation: None if the run was already curated.
 
-    A look that costs more than it may is a fault of the run, which is not looked at again.
+    If the budget is exceeded, that is stored as the run's error, and it is not curated again.
 
     Raises:
-        ModelUnavailable: the model does not answer at all.
+        ModelUnavailable: the model does not answer.
     """
-    with _alone(book, story.run_id):
-        if is_curated(book, story.run_id):
+    with exclusive_lock(book.engine, _lock_name(run.run_id)):
+        if is_curated(book, run.run_id):
             return None
         try:
-            return _look(book, complete, model, story)
+            return _curate(book, complete, model, run)
         except BudgetExceeded as error:
-            curated = CurationResult(run_id=story.run_id, error=str(error))
-            _log_curation(book, curated)
-            return curated
+            result = CurationResult(run_id=run.run_id, error=str(error))
+            _store_result(book, result)
+            return result
 
 
 def is_curated(book: Notebook, run_id: str) -> bool:
-    """Whether somebody looked at this run already."""
+    """Return True if this run was already curated."""
     with read_transaction(book.engine) as connection:
         query = select(curations.c.run_id).where(curations.c.run_id == run_id)
         return connection.execute(query).first() is not None
 
 
-@contextmanager
-def _alone(book: Notebook, run_id: str) -> Iterator[None]:
-    """Have nobody else look at this run meanwhile. A few locks are shared by all runs."""
-    with exclusive_lock(book.engine, f"curate-{run_id[:1]}"):
-        yield
+def ask_curator(
+    complete: Complete, model: str, run: RunTranscript, known: Sequence[str]
+) -> CurationFindings | None:
+    """Return the model's findings; None, with a warning, if it never answers in this form.
 
-
-def _look(book: Notebook, complete: Complete, model: str, story: RunTranscript) -> CurationResult:
-    known = _known(book, story)
-    found = curator.ask_curator(complete, model, story, [_told(entry) for entry in known])
-    if found is None:
-        curated = CurationResult(
-            run_id=story.run_id, error=f"model {model} gave no answer of this shape"
-        )
-    else:
-        look = _Look(book, story, known, Author("curator", model))
-        with exclusive_lock(book.engine, "curate"):  # two runs may teach the same at once
-            curated = _keep_all(look, found.findings)
-    _log_curation(book, curated)
-    return curated
-
-
-class _Look(NamedTuple):
-    """One look at a run, and where what it found is kept."""
-
-    book: Notebook
-    story: RunTranscript
-    known: Sequence[Entry]
-    """What the curator was told of, in this order."""
-    author: Author
-
-
-@dataclass(frozen=True)
-class _Merged:
-    """A finding that an entry says exactly so already."""
-
-    id: str
-
-
-def _keep_all(look: _Look, findings: Sequence[CurationFinding]) -> CurationResult:
-    """Keep each finding that holds, the surest first, while the run has room."""
-    written: list[Entry] = []
-    merged: list[str] = []
-    refused: list[RejectedFinding] = []
-    run_id = look.story.run_id
-    room = MAX_PROPOSALS_PER_RUN - _written_before(look.book, run_id)
-    for finding in sorted(findings, key=lambda one: -one.confidence):
-        match _keep(look, finding, has_room=len(written) < room):
-            case _Merged(same):
-                merged.append(same)
-            case RejectedFinding() as found:
-                _log.info("run %s: not proposed: %r: %s", run_id, found.words[:80], found.why)
-                refused.append(found)
-            case entry:
-                written.append(entry)
-    return CurationResult(
-        run_id=run_id, written=tuple(written), merged=tuple(merged), refused=tuple(refused)
-    )
-
-
-def _keep(
-    look: _Look, finding: CurationFinding, *, has_room: bool
-) -> Entry | _Merged | RejectedFinding:
-    content = review_finding(finding, look.story)
-    if isinstance(content, RejectedFinding):
-        return content
-    same = _same(look.book, content)
-    if same is not None and same.status == "Revoked":
-        return RejectedFinding(finding.summary, f"a person revoked the same: {same.id}")
-    if same is not None:
-        return _Merged(same.id)
-    if not has_room:
-        return RejectedFinding(
-            finding.summary, f"a run may teach {MAX_PROPOSALS_PER_RUN} things at most"
-        )
-    try:
-        return _propose(look, content, finding)
-    except NoteInvalid as error:
-        return RejectedFinding(finding.summary, str(error))
-
-
-def _propose(look: _Look, content: EntryContent, finding: CurationFinding) -> Entry:
-    flags = _flags(content, finding, look.book.near_duplicates(content), look.known)
-    made = look.book.add(
-        content,
-        author=look.author,
-        source_run=look.story.run_id,
-        confidence=finding.confidence,
-        flags=flags,
-    )
-    for flag in flags:
-        if flag.kind == "contradicts":
-            with suppress(NoteNotFound):  # it was removed meanwhile
-                look.book.add_flag(flag.other, ReviewFlag("contradicts", made.id, flag.why))
-    return made
-
-
-def _same(book: Notebook, content: EntryContent) -> Entry | None:
-    """What says exactly the same, or said so until a person revoked it; not what is over."""
-    now = book.clock()
-    with read_transaction(book.engine) as connection:
-        for one in store.exact_duplicates(connection, content):
-            if one.status == "Revoked" or one.expires_at is None or one.expires_at > now:
-                return one
+    Raises:
+        ModelUnavailable: the model does not answer.
+    """
+    messages = [Message(role="user", content=curation_prompt(run, known))]
+    problem = ""
+    for _ in range(MAX_ATTEMPTS):
+        answer = complete(ChatRequest(model=model, messages=messages)).message
+        try:
+            start, end = answer.content.find("{"), answer.content.rfind("}")
+            return CurationFindings.model_validate(json.loads(answer.content[start : end + 1]))
+        except (ValueError, RecursionError) as error:
+            problem = _problem(error)
+        request = f"That does not fit: {problem}. The schema is:\n{_schema()}"
+        messages += [
+            Message(role="assistant", content=answer.content or "(nothing)"),
+            Message(role="user", content=request),
+        ]
+    _log.warning("findings of model %s in run %s are dropped: %s", model, run.run_id, problem)
     return None
 
 
-def _flags(
-    content: EntryContent,
-    finding: CurationFinding,
-    near: Sequence[NearDuplicate],
-    known: Sequence[Entry],
-) -> list[ReviewFlag]:
-    flags = {other.entry.id: near_duplicates.review_flag(content, other) for other in near}
-    for number in finding.contradicts:
-        if 0 < number <= len(known):
-            other = known[number - 1]
-            flags[other.id] = ReviewFlag("contradicts", other.id, "the curator says so")
-    return list(flags.values())
+def curation_prompt(run: RunTranscript, known: Sequence[str]) -> str:
+    """Return the prompt about a run; `known` are existing notes."""
+    return render_template(
+        "curate.md.j2", run=run, known=known, most=MAX_PROPOSALS_PER_RUN, schema=_schema()
+    )
 
 
-def _known(book: Notebook, story: RunTranscript) -> list[Entry]:
-    """Notes that the run's viewer sees: contradictions are looked for among these."""
-    viewer = replace(story.viewer, agent=story.agent if story.agent in book.agents else None)
-    return list(book.visible_notes(viewer, limit=MAX_KNOWN_NOTES))
+def _lock_name(run_id: str) -> str:
+    # A few locks shared by all runs, so that lock files do not pile up.
+    return f"curate-{run_id[:1]}"
 
 
-def _told(entry: Entry) -> str:
+def _curate(book: Notebook, complete: Complete, model: str, run: RunTranscript) -> CurationResult:
+    viewer = replace(run.viewer, agent=run.agent if run.agent in book.agents else None)
+    known = book.visible_notes(viewer, limit=MAX_KNOWN_NOTES)
+    found = ask_curator(complete, model, run, [_one_line(entry) for entry in known])
+    if found is None:
+        error = f"model {model} gave no answer in the requested form"
+        result = CurationResult(run_id=run.run_id, error=error)
+    else:
+        curation = _Curation(book, run, known, Author("curator", model))
+        with exclusive_lock(book.engine, "curate"):  # two runs may teach the same
+            result = curation.propose_all(found.findings)
+    _store_result(book, result)
+    return result
+
+
+@dataclass(frozen=True)
+class _Curation:
+    """One curation of a run; `known` are the notes that the prompt listed, in this order."""
+
+    book: Notebook
+    run: RunTranscript
+    known: Sequence[Entry]
+    author: Author
+
+    def propose_all(self, findings: Sequence[CurationFinding]) -> CurationResult:
+        """Propose findings, the most confident first, until the run has no room for more."""
+        written: list[Entry] = []
+        merged: list[str] = []
+        refused: list[RejectedFinding] = []
+        run_id = self.run.run_id
+        of_run = EntryFilter(source_run=run_id, author="curator")
+        before = self.book.count("note", of_run) + self.book.count("example", of_run)
+        for finding in sorted(findings, key=lambda one: -one.confidence):
+            has_room = before + len(written) < MAX_PROPOSALS_PER_RUN
+            match self._propose(finding, has_room=has_room):
+                case str(same_id):
+                    merged.append(same_id)
+                case RejectedFinding() as rejected:
+                    _log.info(
+                        "run %s: not proposed: %r: %s", run_id, rejected.words[:80], rejected.why
+                    )
+                    refused.append(rejected)
+                case entry:
+                    written.append(entry)
+        return CurationResult(
+            run_id=run_id, written=tuple(written), merged=tuple(merged), refused=tuple(refused)
+        )
+
+    def _propose(
+        self, finding: CurationFinding, *, has_room: bool
+    ) -> Entry | str | RejectedFinding:
+        """Return the new entry, the id of an entry that says exactly the same, or the reason."""
+        content = review_finding(finding, self.run)
+        if isinstance(content, RejectedFinding):
+            return content
+        same = self._same(content)
+        if same is not None and same.status == "Revoked":
+            return RejectedFinding(finding.summary, f"a person revoked the same: {same.id}")
+        if same is not None:
+            return same.id
+        if not has_room:
+            reason = f"a run may lead to {MAX_PROPOSALS_PER_RUN} proposals at most"
+            return RejectedFinding(finding.summary, reason)
+        try:
+            return self._add(content, finding)
+        except NoteInvalid as error:
+            return RejectedFinding(finding.summary, str(error))
+
+    def _same(self, content: EntryContent) -> Entry | None:
+        """Return an entry that says exactly the same and has not expired."""
+        now = self.book.clock()
+        with read_transaction(self.book.engine) as connection:
+            for entry in note_store.exact_duplicates(connection, content):
+                expires_at = entry.expires_at
+                if entry.status == "Revoked" or expires_at is None or expires_at > now:
+                    return entry
+        return None
+
+    def _add(self, content: EntryContent, finding: CurationFinding) -> Entry:
+        flags = {
+            near.entry.id: near_duplicates.review_flag(content, near)
+            for near in self.book.near_duplicates(content)
+        }
+        for number in finding.contradicts:
+            if 0 < number <= len(self.known):
+                other = self.known[number - 1].id
+                flags[other] = ReviewFlag("contradicts", other, "the curator says so")
+        entry = self.book.add(
+            content,
+            author=self.author,
+            source_run=self.run.run_id,
+            confidence=finding.confidence,
+            flags=list(flags.values()),
+        )
+        for flag in flags.values():
+            if flag.kind == "contradicts":
+                with suppress(NoteNotFound):  # removed since
+                    self.book.add_flag(flag.other, ReviewFlag("contradicts", entry.id, flag.why))
+        return entry
+
+
+def _one_line(entry: Entry) -> str:
     return f"({scope_label(entry.scope)}) {' '.join(searchable_text(entry).split())[:300]}"
 
 
-def _written_before(book: Notebook, run_id: str) -> int:
-    where = EntryFilter(source_run=run_id, author="curator")
-    return book.count("note", where) + book.count("example", where)
+def _problem(error: ValueError | RecursionError) -> str:
+    match error:
+        case json.JSONDecodeError():
+            return f"it is not JSON ({error.msg} at character {error.pos})"
+        case ValidationError():
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            return f"{field or 'the object'}: {first['msg']}"
+        case _:  # nested too deeply, or a number too long
+            return f"it cannot be read ({error})"
 
 
-def _log_curation(book: Notebook, curated: CurationResult) -> None:
-    """Note that somebody looked at the run, and what came of it; the last look counts."""
+def _schema() -> str:
+    return json.dumps(CurationFindings.model_json_schema())
+
+
+def _store_result(book: Notebook, result: CurationResult) -> None:
+    """Store that the run was curated, in place of an earlier result."""
     outcome = {
-        "written": [entry.id for entry in curated.written],
-        "merged": list(curated.merged),
-        "refused": [asdict(one) for one in curated.refused],
-        "fault": curated.error,
+        "written": [entry.id for entry in result.written],
+        "merged": list(result.merged),
+        "refused": [asdict(rejected) for rejected in result.refused],
+        "fault": result.error,
     }
-    row = {"run_id": curated.run_id, "at": book.clock(), "written": len(curated.written)}
+    row = {"run_id": result.run_id, "at": book.clock(), "written": len(result.written)}
     with write_transaction(book.engine) as connection:
-        connection.execute(delete(curations).where(curations.c.run_id == curated.run_id))
+        connection.execute(delete(curations).where(curations.c.run_id == result.run_id))
         connection.execute(insert(curations).values(**row, outcome=outcome))

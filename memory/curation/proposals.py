@@ -1,7 +1,7 @@
-"""What a curator found in a run, and which of it may be proposed at all (pure).
+"""Findings of the curator model, and the rules for proposing one as a note or example (pure).
 
-A run's transcript holds the words of strangers: files, pages, tool output. So whatever tells
-others what to do is only proposed when the person who asked said it in the request itself.
+A run's transcript holds other people's text: files, web pages, tool output. So a finding that tells
+agents what to do is only proposed if the person who started the run said so in the request.
 """
 
 import re
@@ -23,33 +23,33 @@ from memory.scope import Scope
 from memory.words import tokenize
 
 MAX_PROPOSALS_PER_RUN = 5
-"""Notes and examples that may come of one run."""
+"""Notes and examples that one run may lead to."""
 
-_EVIDENCE = 8
-"""Characters that a quote has at least."""
+_MIN_QUOTE_LENGTH = 8
+_DEFAULT_SCORE = 80
 
-_ORDERS = re.compile(
+_INSTRUCTION = re.compile(
     r"\b(?:(?:always|never|must(?:n\Wt| not)?|shall|should|have to|do not|don\Wt|ignore"
     r"|disregard|from now on|make sure|be sure to|skip)\b|remember(?: to\b|\s*:))",
     re.IGNORECASE,
 )
 
-_FRAME = frozenset(
+_FRAME_WORDS = frozenset(
     tokenize("the person user they prefer like want wish ask need use uses always must should")
 )
-"""Words that a rule may be told in though the request put it otherwise."""
+"""Words that a finding may use although the request did not: they frame a rule."""
 
-_DENIALS = frozenset(
+_NEGATIONS = frozenset(
     tokenize("no not never none without cannot don doesn didn isn aren won mustn shouldn t")
 )
-"""One is as good as the other; `don't` is split at its mark."""
+"""Words that count as the same; the tokenizer splits `don't` at its apostrophe."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunTranscript:
-    """One run as a curator reads it. `intent` holds the person's own words, `said` the rest.
+    """A run as the curator reads it. `intent` is the request, `transcript` everything else.
 
-    `intent_from` names the place that the request came from when no person said it; empty else.
+    `intent_source` names where the request came from if no person typed it.
     """
 
     run_id: str
@@ -63,7 +63,7 @@ class RunTranscript:
 
 
 class CurationFinding(BaseModel, frozen=True, extra="forbid"):
-    """One thing that a model found."""
+    """One finding of the model."""
 
     type: BaseType
     scope: Literal["user", "company", "global"]
@@ -75,9 +75,9 @@ class CurationFinding(BaseModel, frozen=True, extra="forbid"):
     contradicts: list[int] = Field(default=[], max_length=20)
 
     @model_validator(mode="after")
-    def _has_its_words(self) -> "CurationFinding":
-        pair = bool(self.input.strip()) and bool(self.output.strip())
-        if self.type == "Example" and not pair:
+    def _has_text(self) -> "CurationFinding":
+        is_pair = bool(self.input.strip()) and bool(self.output.strip())
+        if self.type == "Example" and not is_pair:
             raise ValueError("an Example needs input and output")
         if self.type != "Example" and not self.text.strip():
             raise ValueError(f"a finding of type {self.type} needs text")
@@ -85,95 +85,72 @@ class CurationFinding(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def summary(self) -> str:
-        """What it says, in one line."""
+        """Its text in one line."""
         return neutralize(self.text or f"{self.input} — {self.output}")
 
 
 class CurationFindings(BaseModel, frozen=True, extra="forbid"):
-    """A model's whole answer."""
+    """The model's whole answer."""
 
     findings: list[CurationFinding] = Field(max_length=20)
 
 
 @dataclass(frozen=True)
 class RejectedFinding:
-    """A finding that is not proposed to anybody, and why."""
+    """A finding that is not proposed, and why. Stored as JSON under these names."""
 
     words: str
     why: str
 
 
-def review_finding(
-    finding: CurationFinding, story: RunTranscript
-) -> EntryContent | RejectedFinding:
-    """The finding as it may be proposed; Refused when the run does not bear it."""
-    scope = _scope(finding, story)
+def review_finding(finding: CurationFinding, run: RunTranscript) -> EntryContent | RejectedFinding:
+    """Return the finding as it may be proposed, or why it may not."""
+    scope = _scope(finding, run)
     if scope is None:
-        return RejectedFinding(
-            finding.summary, f"the run had no {finding.scope} that it could be for"
-        )
-    content = _content(finding, scope, story)
-    quote = finding.evidence if _is_quoted(finding.evidence, story.intent) else ""
-    if finding.type not in AGENT_WRITABLE_TYPES and not _lies_in(finding.text, quote):
-        why = f"a {finding.type} needs a quote from the request that holds all its words"
-        return RejectedFinding(finding.summary, why)
-    for part in _parts(content):
-        order = _order_in(part)
-        if order and not _lies_in(part, quote):
-            why = f"it gives an order ({order!r}) that the request did not give"
-            return RejectedFinding(finding.summary, why)
-    return content
+        return RejectedFinding(finding.summary, f"the run had no {finding.scope}")
+    quote = finding.evidence if _is_quoted(finding.evidence, run.intent) else ""
+    if finding.type not in AGENT_WRITABLE_TYPES and not _says_only(finding.text, quote):
+        reason = f"a {finding.type} needs a quote from the request that has all its words"
+        return RejectedFinding(finding.summary, reason)
+    text = remove_hidden_characters(finding.text)
+    pair = [remove_hidden_characters(part) for part in (finding.input, finding.output)]
+    for part in pair if finding.type == "Example" else [text]:
+        found = _INSTRUCTION.search(" ".join(part.split()))
+        if found and not _says_only(part, quote):
+            reason = f"it gives an order ({found[0].lower()!r}) that the request did not give"
+            return RejectedFinding(finding.summary, reason)
+    if finding.type != "Example":
+        return NoteContent(text=text, type=finding.type, scope=scope)
+    score = _DEFAULT_SCORE if run.rating is None else run.rating
+    return ExampleContent(input=pair[0], output=pair[1], score=score, scope=scope)
 
 
 def remove_hidden_characters(text: str) -> str:
-    """The text without signs that nobody sees, line by line."""
+    """Return the text without invisible characters and without fences, line by line."""
     return "\n".join(neutralize(line) for line in text.splitlines()).strip()
 
 
-def _content(finding: CurationFinding, scope: Scope, story: RunTranscript) -> EntryContent:
-    if finding.type == "Example":
-        score = 80 if story.rating is None else story.rating
-        return ExampleContent(
-            input=remove_hidden_characters(finding.input),
-            output=remove_hidden_characters(finding.output),
-            score=score,
-            scope=scope,
-        )
-    return NoteContent(text=remove_hidden_characters(finding.text), type=finding.type, scope=scope)
-
-
-def _parts(content: EntryContent) -> tuple[str, ...]:
-    if isinstance(content, NoteContent):
-        return (content.text,)
-    return (content.input, content.output)
-
-
-def _order_in(text: str) -> str:
-    found = _ORDERS.search(" ".join(text.split()))
-    return found[0].lower() if found else ""
-
-
-def _scope(finding: CurationFinding, story: RunTranscript) -> Scope | None:
+def _scope(finding: CurationFinding, run: RunTranscript) -> Scope | None:
     match finding.scope:
         case "global":
             return Scope()
         case "user":
-            return Scope(user=story.viewer.user) if story.viewer.user else None
+            return Scope(user=run.viewer.user) if run.viewer.user else None
         case "company":
-            return Scope(company=story.viewer.company) if story.viewer.company else None
+            return Scope(company=run.viewer.company) if run.viewer.company else None
 
 
 def _is_quoted(quote: str, source: str) -> bool:
     wanted = " ".join(quote.lower().split()).strip("\"'.…")
-    return len(wanted) >= _EVIDENCE and wanted in " ".join(source.lower().split())
+    return len(wanted) >= _MIN_QUOTE_LENGTH and wanted in " ".join(source.lower().split())
 
 
-def _lies_in(text: str, quote: str) -> bool:
-    """Whether every word that carries its meaning is one of the quote's."""
-    meant = _meaning(text)
-    return bool(meant) and meant <= _meaning(quote)
+def _says_only(text: str, quote: str) -> bool:
+    """Return True if the quote has every meaningful word of the text."""
+    words = _meaningful_words(text)
+    return bool(words) and words <= _meaningful_words(quote)
 
 
-def _meaning(text: str) -> frozenset[str]:
-    words = frozenset(tokenize(text)) - _FRAME
-    return words - _DENIALS | {"not"} if words & _DENIALS else words
+def _meaningful_words(text: str) -> frozenset[str]:
+    words = frozenset(tokenize(text)) - _FRAME_WORDS
+    return words - _NEGATIONS | {"not"} if words & _NEGATIONS else words

@@ -1,1 +1,1 @@
-"""Playbooks: stored, searched, rendered, credited."""
+"""Playbooks: storage, search, rendering for prompts, executions and credit."""

@@ -1,11 +1,10 @@
-"""Whether the indexes tell the truth, and whether the truth can be read."""
+"""`harness memory doctor`: compares the search indexes with the database, and checks its rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, func, select, text
 
-from memory import rows
 from memory.content import embedding_text
 from memory.database import read_transaction
 from memory.playbooks import store
@@ -17,18 +16,18 @@ from memory.vectors.chroma import VectorIndexCorrupt, VectorIndexUnavailable
 from memory.words import query_words, word_impacts
 
 SELF_RECALL_SAMPLE = 200
-"""Playbooks that `doctor` looks up by their own text."""
+"""Playbooks that are searched by their own text."""
 
-_NAMED = 5
-
+_MAX_NAMED = 5
+_REINDEX = "`harness memory reindex`"
 
 SearchByText = Callable[[str], Sequence[Playbook]]
-"""What a search for a text gives, the best first."""
+"""Returns the best playbooks for a text, best first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndexCheck:
-    """One thing that `doctor` looked at. `advice` says what to do when it is not ok."""
+    """Result of one check. `advice` says what to do if it is not ok."""
 
     name: str
     ok: bool
@@ -39,128 +38,107 @@ class IndexCheck:
 def check_indexes(
     engine: Engine, index: PlaybookIndex, search: SearchByText, *, repair: bool
 ) -> list[IndexCheck]:
-    """Compare the indexes with the database; with `repair`, make anew what differs."""
+    """Run all checks; with `repair`, rebuild the vector index if it fails one."""
     with read_transaction(engine) as connection:
-        truth = [_database(connection), _playbooks(connection), _words(connection)]
-        truth.append(_embedded(connection, index))
-    vectors = _vectors(engine, index, search)
-    if repair and not all(finding.ok for finding in vectors):
+        checks = [
+            _check_database(connection),
+            _check_rows(connection),
+            _check_words(connection),
+            _check_embeddings(connection, index),
+        ]
+    vectors = _check_vectors(engine, index, search)
+    if repair and not all(check.ok for check in vectors):
         index.rebuild()
-        vectors = _vectors(engine, index, search)
+        vectors = _check_vectors(engine, index, search)
     with read_transaction(engine) as connection:
-        waiting = _waiting(connection, index)
-    return [*truth, waiting, *vectors]
+        waiting = _check_waiting(connection, index)
+    return [*checks, waiting, *vectors]
 
 
-def _database(connection: Connection) -> IndexCheck:
+def _check(name: str, problem: object, seen: str, advice: str) -> IndexCheck:
+    return IndexCheck(name=name, ok=not problem, seen=seen, advice=advice if problem else "")
+
+
+def _check_database(connection: Connection) -> IndexCheck:
     if connection.dialect.name != "sqlite":
         return IndexCheck(name="database", ok=True, seen="it answers")
-    said = str(connection.execute(text("PRAGMA quick_check(1)")).scalar())
-    advice = "" if said == "ok" else "`harness memory doctor --back-up`, then import an export"
-    return IndexCheck(name="database", ok=said == "ok", seen=said, advice=advice)
+    result = str(connection.execute(text("PRAGMA quick_check(1)")).scalar())
+    advice = "`harness memory doctor --back-up`, then import an export"
+    return _check("database", result != "ok", result, advice)
 
 
-def _playbooks(connection: Connection) -> IndexCheck:
-    damaged = rows.describe_damaged_rows(connection)
-    return IndexCheck(
-        name="playbooks",
-        ok=not damaged,
-        seen=f"{len(damaged)} of them cannot be read",
-        advice="; ".join(damaged),
+def _check_rows(connection: Connection) -> IndexCheck:
+    damaged = store.describe_damaged_rows(connection)
+    return _check(
+        "playbooks", damaged, f"{len(damaged)} of them cannot be read", "; ".join(damaged)
     )
 
 
-def _words(connection: Connection) -> IndexCheck:
-    known = select(playbook_words.c.playbook_key).distinct()
-    query = select(playbooks.c.key).where(playbooks.c.key.not_in(known))
-    bare = store.by_key(
-        connection, list(connection.execute(query.limit(rows.KEYS_PER_STATEMENT)).scalars())
-    )
-    missing = sum(bool(word_impacts(playbook)) for playbook in bare.values())  # 🚀 has none
-    return IndexCheck(
-        name="words",
-        ok=missing == 0,
-        seen=f"{missing} playbooks without words",
-        advice="`harness memory reindex`" if missing else "",
-    )
+def _check_words(connection: Connection) -> IndexCheck:
+    indexed = select(playbook_words.c.playbook_key).distinct()
+    query = select(playbooks.c.key).where(playbooks.c.key.not_in(indexed))
+    keys = list(connection.execute(query.limit(store.KEYS_PER_STATEMENT)).scalars())
+    # A title of emoji alone has no words.
+    missing = sum(bool(word_impacts(p)) for p in store.by_key(connection, keys).values())
+    return _check("words", missing, f"{missing} playbooks without words", _REINDEX)
 
 
-def _embedded(connection: Connection, index: PlaybookIndex) -> IndexCheck:
+def _check_embeddings(connection: Connection, index: PlaybookIndex) -> IndexCheck:
     models = stored_vectors.count_by_model(connection)
-    unlike = list(index.vector_mismatches())
-    if old := stored_vectors.with_outdated_vector(connection):
-        unlike.append(f"{len(old)} are of an earlier text: `harness memory reindex`")
+    problems = list(index.vector_mismatches())
+    if outdated := stored_vectors.with_outdated_vector(connection):
+        problems.append(f"{len(outdated)} are of an earlier text: {_REINDEX}")
     if refused := stored_vectors.refused_slugs(connection):
-        named = ", ".join(refused[:_NAMED])
-        unlike.append(
-            f"the model takes no text of {len(refused)} playbooks, which are found by words only: "
-            f"change the title or use case of {named}"
+        problems.append(
+            f"the model refuses the text of {len(refused)} playbooks, which are found by words "
+            f"only: change the title or use case of {', '.join(refused[:_MAX_NAMED])}"
         )
-    return IndexCheck(
-        name="embeddings",
-        ok=not unlike,
-        seen=", ".join(f"{n} by {model}" for model, n in sorted(models.items())) or "none",
-        advice="; ".join(unlike),
-    )
+    seen = ", ".join(f"{n} by {model}" for model, n in sorted(models.items())) or "none"
+    return _check("embeddings", problems, seen, "; ".join(problems))
 
 
-def _vectors(engine: Engine, index: PlaybookIndex, find: SearchByText) -> list[IndexCheck]:
-    """What can be told of the vector index; nothing is asked of one that could end this process."""
-    if index.is_sound():
-        return [_held(engine, index), _recall(engine, index, find)]
-    advice = "`harness memory doctor --repair`"
-    return [IndexCheck(name="vectors", ok=False, seen="damaged", advice=advice)]
-
-
-def _waiting(connection: Connection, index: PlaybookIndex) -> IndexCheck:
-    """Whether all that the model has to do is done: to be asked after the index was refreshed."""
+def _check_waiting(connection: Connection, index: PlaybookIndex) -> IndexCheck:
+    """Check that the model has embedded everything; to be called after the index was refreshed."""
     changes = connection.execute(select(func.count()).select_from(outdated_playbooks)).scalar_one()
-    lacking = stored_vectors.count_missing(connection) if index.model is not None else 0
-    return IndexCheck(
-        name="waiting",
-        ok=not lacking,
-        seen=f"{changes} changes not yet in the vector index, {lacking} playbooks without a vector",
-        advice="`harness memory reindex`, once the model answers" if lacking else "",
-    )
+    missing = stored_vectors.count_missing(connection) if index.model is not None else 0
+    seen = f"{changes} changes not yet in the vector index, {missing} playbooks without a vector"
+    return _check("waiting", missing, seen, f"{_REINDEX}, once the model answers")
 
 
-def _held(engine: Engine, index: PlaybookIndex) -> IndexCheck:
-    """Whether the vector index holds exactly what the database has vectors of."""
+def _check_vectors(engine: Engine, index: PlaybookIndex, search: SearchByText) -> list[IndexCheck]:
+    if not index.is_intact():  # reading a damaged graph could crash this process
+        advice = "`harness memory doctor --repair`"
+        return [IndexCheck(name="vectors", ok=False, seen="damaged", advice=advice)]
+    return [_check_keys(engine, index), _check_self_recall(engine, index, search)]
+
+
+def _check_keys(engine: Engine, index: PlaybookIndex) -> IndexCheck:
+    """Check that the vector index has exactly the playbooks that have a vector."""
     index.refresh()
     try:
-        held = index.keys()
+        keys = index.keys()
     except VectorIndexUnavailable as error:
         advice = "words are searched meanwhile; the next search that can use it completes it"
         return IndexCheck(name="vectors", ok=False, seen=str(error), advice=advice)
     except VectorIndexCorrupt as error:
-        return IndexCheck(
-            name="vectors", ok=False, seen=str(error), advice="`harness memory reindex`"
-        )
-    if held is None:
+        return IndexCheck(name="vectors", ok=False, seen=str(error), advice=_REINDEX)
+    if keys is None:
         return IndexCheck(name="vectors", ok=True, seen="no embedding model: words only")
     with read_transaction(engine) as connection:
         live, archived = stored_vectors.indexed_keys(connection, index.model or "")
-    wrong = len(held[0] ^ live) + len(held[1] ^ archived)
-    return IndexCheck(
-        name="vectors",
-        ok=wrong == 0,
-        seen=f"{len(held[0])} live, {len(held[1])} archived, {wrong} unlike the database",
-        advice="`harness memory reindex`" if wrong else "",
-    )
+    wrong = len(keys[0] ^ live) + len(keys[1] ^ archived)
+    seen = f"{len(keys[0])} live, {len(keys[1])} archived, {wrong} unlike the database"
+    return _check("vectors", wrong, seen, _REINDEX)
 
 
-def _recall(engine: Engine, index: PlaybookIndex, find: SearchByText) -> IndexCheck:
+def _check_self_recall(engine: Engine, index: PlaybookIndex, search: SearchByText) -> IndexCheck:
+    """Check that playbooks are found by their own text."""
     with read_transaction(engine) as connection:
         newest = store.list_all(connection, PlaybookFilter(), limit=SELF_RECALL_SAMPLE)
-    sample = [p for p in newest if index.model or query_words(_text(p))]
-    lost = [p for p in sample if _text(p) not in map(_text, find(_text(p)))]
-    return IndexCheck(
-        name="self-recall",
-        ok=not lost,
-        seen=f"{len(sample) - len(lost)} of {len(sample)} found by their own text",
-        advice="`harness memory reindex`" if lost else "",
+    texts = [embedding_text(p.title, p.use_case) for p in newest]
+    sample = [own for own in texts if index.model or query_words(own)]
+    lost = sum(
+        own not in [embedding_text(p.title, p.use_case) for p in search(own)] for own in sample
     )
-
-
-def _text(playbook: Playbook) -> str:
-    return embedding_text(playbook.title, playbook.use_case)
+    seen = f"{len(sample) - lost} of {len(sample)} found by their own text"
+    return _check("self-recall", lost, seen, _REINDEX)

@@ -1,36 +1,37 @@
-"""After a run: who gets the credit, what is kept, and what a model makes of it."""
+"""Recording a finished run: its outcome, the playbooks it is credited to, and a reflection."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.run import NodeReport, NodeStatus, RunReport
-from memory.around_run import RecordedRun
 from memory.database import read_transaction, write_transaction
-from memory.playbooks import journal, recall, store
-from memory.playbooks.lessons import MAX_LESSONS_PER_RUN
+from memory.playbooks import executions, recall, store
+from memory.playbooks.lessons import MAX_LESSONS_PER_RUN, AddedLessons, add_lessons, embed_lessons
 from memory.playbooks.library import Library
+from memory.recall_types import RecordedRun
 from memory.templates import render_template
 from memory.types import Execution, Outcome, Reflection, StepResult
 
 FEEDBACK_TIMEOUT = timedelta(hours=24)
-"""How long a verdict may take before it counts as neutral."""
+"""How long an execution waits for a person's feedback before it becomes neutral."""
 
+REFLECTION_MAX_TOKENS = 2_000
+REFLECTION_TIMEOUT_S = 120.0
+
+_NODE_OUTPUT_LIMIT = 1_500
+_TASK_LIMIT = 4_000
+_MAX_NODES = 20
 _OUTCOMES: dict[NodeStatus, Outcome] = {
     "success": "success",
     "failure": "failure",
     "skipped": "neutral",
 }
-REFLECTION_MAX_TOKENS = 2_000
-REFLECTION_TIMEOUT_S = 120.0
-
-_SAID = 1_500
-_ASKED = 4_000
-_NODES = 20
 
 
 def record_run(
@@ -40,19 +41,20 @@ def record_run(
     verdict_later: bool = False,
     reflection: Reflection | None = None,
 ) -> RecordedRun:
-    """Record a run that has ended, however it ended; doing it twice counts once.
+    """Record a finished run. A second call counts nothing twice.
 
-    Credit goes to the playbooks that its agents named, else to those they read, else to the best
-    one they were shown, of whatever group; the best one is given the reflection. A run without
-    any, or in which no agent worked, is recorded too. No playbook is ever made here. A run that
-    stopped, was recorded as neutral and went on is recorded anew. A verdict that it has stands.
+    Credit goes to the playbooks that the agents named, else to those they read, else to the best
+    one they were shown. The best of these gets the reflection. A run without any is recorded too.
+    A run that was recorded as neutral and resumed is recorded anew; an outcome that a person gave
+    stays.
     """
     with write_transaction(library.engine) as connection:
-        journal.delete_neutral(connection, report.run_id)
-    ended = outcome_of(report)
-    outcome = "pending" if verdict_later and ended == "success" else ended
-    credited = _credit(library, report)
-    for place, playbook_id in enumerate(credited or (None,)):
+        executions.delete_neutral(connection, report.run_id)
+    outcome = outcome_of(report)
+    if verdict_later and outcome == "success":
+        outcome = "pending"
+    credited = _credited_playbooks(library, report)
+    for number, playbook_id in enumerate(credited or (None,)):
         library.record_execution(
             Execution(
                 playbook_id=playbook_id,
@@ -62,24 +64,21 @@ def record_run(
                 outcome=outcome,
                 started_at=datetime.fromisoformat(report.started_at) if report.started_at else None,
                 expires_at=library.clock() + FEEDBACK_TIMEOUT if outcome == "pending" else None,
-                step_results=tuple(_step(node) for node in report.nodes),
-                reflection=None if place else reflection,
+                step_results=tuple(_step_result(node) for node in report.nodes),
+                reflection=reflection if number == 0 else None,
             )
         )
     with write_transaction(library.engine) as connection:
-        stands = _outcome(connection, report.run_id, credited) or outcome
-        recall.set_outcome(connection, report.run_id, stands)
-    return RecordedRun(
-        outcome=stands,
-        playbooks=credited,
-        reflection=reflection,
-    )
+        stored = _stored_outcome(connection, report.run_id, credited) or outcome
+        recall.set_outcome(connection, report.run_id, stored)
+    return RecordedRun(outcome=stored, playbooks=credited, reflection=reflection)
 
 
 def outcome_of(report: RunReport) -> Outcome:
-    """The run's outcome for its playbooks: what no agent worked on is not their doing.
+    """Return the outcome that a run's playbooks are credited with.
 
-    Nor is an outage, a cancel, what a person refused, or a node that raised an exception.
+    It is neutral where playbooks had no part: no agent worked, the run was cancelled, an outage
+    or a refusal ended it, or a node raised an exception.
     """
     if not _agents_worked(report):
         return "neutral"
@@ -93,64 +92,111 @@ def outcome_of(report: RunReport) -> Outcome:
 
 
 def can_reflect(library: Library, report: RunReport) -> bool:
-    """Whether there is anything to reflect on: a playbook that was followed, and where to."""
-    return outcome_of(report) != "neutral" and bool(_credit(library, report))
+    """Return True if the run has an outcome and a playbook that a reflection could be about."""
+    return outcome_of(report) != "neutral" and bool(_credited_playbooks(library, report))
 
 
 def reflect(complete: Complete, model: str, report: RunReport) -> Reflection | None:
-    """What a model makes of a run; None when it answers with something else than was asked.
+    """Ask a model what a run teaches; return None if its answer is not what was asked for.
 
-    What it reads and what it may write are bounded, and so is what it costs.
+    Prompt and answer are bounded in size, which bounds the cost.
 
     Raises:
-        ModelUnavailable: it does not answer.
+        ModelUnavailable: the model does not answer.
     """
-    said = Message(role="user", content=_prompt(report))
     request = ChatRequest(
         model=model,
-        messages=[said],
+        messages=[Message(role="user", content=_prompt(report))],
         max_tokens=REFLECTION_MAX_TOKENS,
         timeout_s=REFLECTION_TIMEOUT_S,
     )
     return parse_reflection(complete(request).message.content)
 
 
-def parse_reflection(text: str) -> Reflection | None:
-    """The first JSON object of a reply as a reflection, cut to three lessons."""
-    start, end = text.find("{"), text.rfind("}")
-    try:
-        said = _Said.model_validate(json.loads(text[start : end + 1]))
-    except (ValueError, RecursionError):  # also of a number too long, or nested too deeply
-        return None
-    return Reflection(
-        what_worked=_few(said.what_worked),
-        what_failed=_few(said.what_failed),
-        improvements=_few(said.improvements),
-    )
-
-
-class _Said(BaseModel, frozen=True, extra="ignore"):
+class _Answer(BaseModel, frozen=True, extra="ignore"):
     what_worked: list[str] = []
     what_failed: list[str] = []
     improvements: list[str] = []
 
 
-def _few(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(" ".join(text.split())[:500] for text in texts if text.strip())[
-        :MAX_LESSONS_PER_RUN
-    ]
+def parse_reflection(text: str) -> Reflection | None:
+    """Return the first JSON object of a model's answer as a reflection, or None."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        answer = _Answer.model_validate(json.loads(text[start : end + 1]))
+    except (ValueError, RecursionError):  # RecursionError: nested too deeply
+        return None
+    return Reflection(
+        what_worked=_shorten(answer.what_worked),
+        what_failed=_shorten(answer.what_failed),
+        improvements=_shorten(answer.improvements),
+    )
+
+
+class FeedbackResult(NamedTuple):
+    """Result of a person's feedback on a playbook."""
+
+    counted: bool
+    """False if the run had an outcome for this playbook already."""
+    outcome: Outcome
+    """The outcome that is stored."""
+    lessons: AddedLessons
+    held_out: bool = False
+    """True if the run was shown no playbook, so that the feedback is about the run alone."""
+
+
+def record_feedback(library: Library, ref: str, feedback: Execution) -> FeedbackResult:
+    """Count a person's feedback on a playbook, in one transaction.
+
+    An execution of the run that is pending or expired gets this outcome; one of another playbook
+    stays. For a held-out run, the record of the run itself gets it. Task and reflection are stored
+    in any case, and the improvements become lessons.
+
+    Raises:
+        PlaybookNotFound: there is no such playbook; nothing was changed.
+    """
+    run_id, at = feedback.run_id, library.clock()
+    reflection = feedback.reflection or Reflection()
+    with write_transaction(library.engine) as connection:
+        key = store.get(connection, ref).key
+        held_out = run_id is not None and recall.was_held_out(connection, run_id)
+        used = None if held_out else key
+        known = executions.execution_of_run(connection, used, run_id) if run_id else None
+        if known is None:
+            counted = executions.record_execution(connection, used, feedback, at)
+        else:
+            counted = executions.settle_execution(connection, known.id, feedback.outcome, at)
+            executions.annotate_execution(connection, known.id, feedback)
+        if run_id:
+            own = executions.execution_of_run(connection, None, run_id)
+            settled = own is not None and executions.settle_execution(
+                connection, own.id, feedback.outcome, at
+            )
+            if settled or (counted and known):
+                recall.set_outcome(connection, run_id, feedback.outcome)
+        executions.approve_failures(connection, key, reflection.what_failed)
+        lessons = add_lessons(connection, key, reflection.improvements, run_id=run_id, at=at)
+        executions.mark_reflections_applied(connection, key)
+    embed_lessons(library.engine, library.index, ref)
+    outcome = feedback.outcome if counted or known is None else known.outcome
+    return FeedbackResult(counted, outcome, lessons, held_out)
+
+
+def _shorten(texts: Iterable[str]) -> tuple[str, ...]:
+    lines = (" ".join(text.split())[:500] for text in texts if text.strip())
+    return tuple(lines)[:MAX_LESSONS_PER_RUN]
 
 
 def _prompt(report: RunReport) -> str:
     nodes = [
-        {"name": n.name, "status": n.status, "said": (n.error or n.output)[-_SAID:]}
-        for n in report.nodes[-_NODES:]
+        {"name": n.name, "status": n.status, "said": (n.error or n.output)[-_NODE_OUTPUT_LIMIT:]}
+        for n in report.nodes[-_MAX_NODES:]
     ]
     return render_template(
         "reflect.md.j2",
         blueprint=report.blueprint,
         status=report.status,
-        task=report.intent[:_ASKED],
+        task=report.intent[:_TASK_LIMIT],
         nodes=nodes,
     )
 
@@ -159,44 +205,46 @@ def _agents_worked(report: RunReport) -> bool:
     return any(node.type == "agentic" and node.status != "skipped" for node in report.nodes)
 
 
-def _credit(library: Library, report: RunReport) -> tuple[str, ...]:
-    """The ids of the playbooks that are credited, the best of the search first."""
+def _credited_playbooks(library: Library, report: RunReport) -> tuple[str, ...]:
+    """Return the ids of the playbooks that the run is credited to, best search result first."""
     if not _agents_worked(report):
         return ()
     with read_transaction(library.engine) as connection:
-        known = recall.playbooks_known_to(connection, report.run_id)
-        there = store.by_id(connection, [one.playbook_id for one in known])
-    kept = [one for one in known if one.playbook_id in there]
-    said = "\n".join(_agents_said(report))
-    slugs = {id_: f"[playbook:{playbook.slug}]" for id_, playbook in there.items()}
-    ids = [one.playbook_id for one in kept]
-    named = [id_ for id_ in ids if slugs[id_] in said or id_ in said]
+        recalled = recall.playbooks_known_to(connection, report.run_id)
+        stored = store.by_id(connection, [one.playbook_id for one in recalled])
+    known = [one for one in recalled if one.playbook_id in stored]
+    answers = "\n".join(_agent_answers(report))
+    named = [
+        one.playbook_id
+        for one in known
+        if f"[playbook:{stored[one.playbook_id].slug}]" in answers or one.playbook_id in answers
+    ]
     with write_transaction(library.engine) as connection:
         recall.mark_cited(connection, report.run_id, named)
-    read = [one.playbook_id for one in kept if one.cited]
-    shown = [one.playbook_id for one in kept if one.shown]
+    read = [one.playbook_id for one in known if one.cited]
+    shown = [one.playbook_id for one in known if one.shown]
     return tuple(named or read or shown[:1])
 
 
-def _agents_said(report: RunReport) -> Iterator[str]:
-    """What agents said as they ended, in every round; what commands print is not theirs."""
+def _agent_answers(report: RunReport) -> Iterator[str]:
+    """Yield the final answers of agents, also in fixes; output of commands is not theirs."""
     for node in report.nodes:
         if node.type == "agentic":
             yield node.output
         yield from (attempt.fix.output for attempt in node.attempts if attempt.fix)
 
 
-def _outcome(connection: Connection, run_id: str, credited: Sequence[str]) -> Outcome | None:
-    """What is kept of how the run ended; a verdict on one playbook is one on the run."""
+def _stored_outcome(connection: Connection, run_id: str, credited: Sequence[str]) -> Outcome | None:
+    """Return the stored outcome of a run; feedback on one of its playbooks goes first."""
     found = store.by_id(connection, credited)
     keys: list[int | None] = [found[id_].key for id_ in credited if id_ in found]
-    kept = [journal.execution_of_run(connection, key, run_id) for key in keys or [None]]
-    outcomes = [execution.outcome for execution in kept if execution]
-    judged = [outcome for outcome in outcomes if outcome not in ("pending", "neutral")]
-    return next(iter(judged or outcomes), None)
+    stored = [executions.execution_of_run(connection, key, run_id) for key in keys or [None]]
+    outcomes = [execution.outcome for execution in stored if execution]
+    decided = [outcome for outcome in outcomes if outcome not in ("pending", "neutral")]
+    return next(iter(decided or outcomes), None)
 
 
-def _step(node: NodeReport) -> StepResult:
+def _step_result(node: NodeReport) -> StepResult:
     return StepResult(
         name=node.name,
         outcome=_OUTCOMES[node.status],

@@ -1,32 +1,35 @@
-"""What was learned with a playbook: each lesson once, and few of one run."""
+"""Lessons of playbooks: each stored once, few from one run, embedded for ranking."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, Engine, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from memory.content import lesson_digest, sanitize_text
-from memory.database import lock_until_commit
+from memory.database import lock_until_commit, read_transaction, write_transaction
+from memory.playbooks import store
+from memory.playbooks.index import PlaybookIndex
 from memory.tables import lessons
+from memory.vectors import stored_vectors
 
 MAX_LESSONS_PER_RUN = 3
-"""Lessons that one run, or one reflection, may leave behind."""
+"""Lessons that one run, or one reflection, may add."""
 
 LESSON_LIMIT = 1_000
-"""Characters that a lesson keeps."""
+"""Characters stored of a lesson."""
 
 
 class RejectedLesson(NamedTuple):
-    """A lesson, or the end of one, that was not kept, and why."""
+    """A lesson, or the end of one, that was not stored."""
 
     text: str
     reason: str
 
 
 class AddedLessons(NamedTuple):
-    """What came of lessons that were given."""
+    """Result of adding lessons."""
 
     added: list[str]
     rejected: list[RejectedLesson]
@@ -39,76 +42,99 @@ def add_lessons(
     *,
     run_id: str | None,
     at: datetime,
-    asked: bool = False,
+    approved: bool = False,
 ) -> AddedLessons:
-    """Add lessons that are not there yet.
+    """Add lessons that the playbook does not have yet.
 
-    A run adds three at most, over all its reflections, unless somebody asked for these. A
-    restatement that differs only in case, spaces and the mark at its end is the same lesson; any
-    other may be a correction.
+    A run may add three over all its reflections; a person who approved these texts may add three
+    at a time. Texts that differ only in case, spaces and final punctuation are the same lesson.
     """
     if run_id is not None:
         lock_until_commit(connection, f"run {run_id}")
-    bound = run_id is not None and not asked
-    free = MAX_LESSONS_PER_RUN - _taught(connection, run_id) if bound else MAX_LESSONS_PER_RUN
-    whose = f"of run {run_id!r}" if bound else "at a time"
-    taught = AddedLessons([], [])
-    known = _known(connection, key)
+    by_run = run_id is not None and not approved
+    free = MAX_LESSONS_PER_RUN - (_count_of_run(connection, run_id) if by_run else 0)
+    per = f"for run {run_id!r}" if by_run else "at a time"
+    result = AddedLessons([], [])
+    known = _digests(connection, key)
     for given in texts:
         whole = sanitize_text(given).strip()
         text, rest = whole[:LESSON_LIMIT], whole[LESSON_LIMIT:]
-        if len(taught.added) >= free:
-            taught.rejected.append(
-                RejectedLesson(whole, f"at most {MAX_LESSONS_PER_RUN} are, {whose}")
-            )
-        elif not text or not _add_lesson(connection, key, text, known, run_id, at):
-            taught.rejected.append(RejectedLesson(whole, "it is known" if text else "it is empty"))
+        if len(result.added) >= free:
+            reason = f"at most {MAX_LESSONS_PER_RUN} lessons are stored {per}"
+            result.rejected.append(RejectedLesson(whole, reason))
+        elif not text or not _insert(connection, key, text, known, run_id, at):
+            reason = "the playbook has this lesson" if text else "it is empty"
+            result.rejected.append(RejectedLesson(whole, reason))
         else:
-            taught.added.append(text)
+            result.added.append(text)
             if rest:
-                taught.rejected.append(
-                    RejectedLesson(rest, f"a lesson has {LESSON_LIMIT:,} characters")
-                )
-    return taught
+                reason = f"a lesson has at most {LESSON_LIMIT:,} characters"
+                result.rejected.append(RejectedLesson(rest, reason))
+    return result
 
 
 def missing_lessons(connection: Connection, key: int, texts: Iterable[str]) -> set[str]:
-    """Those of these texts that are no lessons of the playbook."""
-    held = _known(connection, key)
-    kept = {text: sanitize_text(text).strip()[:LESSON_LIMIT] for text in texts}
-    return {text for text, lesson in kept.items() if lesson and lesson_digest(lesson) not in held}
+    """Return those of these texts that are not lessons of the playbook."""
+    known = _digests(connection, key)
+    stored = {text: sanitize_text(text).strip()[:LESSON_LIMIT] for text in texts}
+    return {
+        text for text, lesson in stored.items() if lesson and lesson_digest(lesson) not in known
+    }
 
 
-def restore_lessons(
-    connection: Connection, key: int, taught: Sequence[tuple[str, str | None]], at: datetime
+def import_lessons(
+    connection: Connection, key: int, texts: Sequence[tuple[str, str | None]], at: datetime
 ) -> None:
-    """Add lessons that another store held, with the runs that they came from."""
-    known = _known(connection, key) if taught else set()
-    for text, run_id in taught:
-        _add_lesson(connection, key, sanitize_text(text)[:LESSON_LIMIT], known, run_id, at)
+    """Add lessons of another store, each with the run that it came from."""
+    known = _digests(connection, key) if texts else set()
+    for text, run_id in texts:
+        _insert(connection, key, sanitize_text(text)[:LESSON_LIMIT], known, run_id, at)
 
 
-def _add_lesson(
+def embed_lessons(engine: Engine, index: PlaybookIndex, ref: str) -> None:
+    """Embed the lessons of a playbook that have no vector, if a model answers.
+
+    Raises:
+        PlaybookNotFound: there is no such playbook.
+    """
+    if index.model is None:
+        return
+    with read_transaction(engine) as connection:
+        key = store.get(connection, ref).key
+        waiting = stored_vectors.lessons_to_embed(connection, index.model, key)
+    vectors = index.embed([item.text for item in waiting])
+    if vectors is None:
+        return
+    with write_transaction(engine) as connection:
+        for item, vector in zip(waiting, vectors, strict=True):
+            stored_vectors.put_lesson_vector(connection, item.key, index.model, vector)
+
+
+def _insert(
     connection: Connection, key: int, text: str, known: set[str], run_id: str | None, at: datetime
 ) -> bool:
-    values = {"text": text, "digest": lesson_digest(text), "run_id": run_id, "at": at}
-    if values["digest"] in known:
+    digest = lesson_digest(text)
+    if digest in known:
         return False
-    known.add(lesson_digest(text))
+    known.add(digest)
+    values = {"playbook_key": key, "text": text, "digest": digest, "run_id": run_id, "at": at}
     try:
         with connection.begin_nested():
-            connection.execute(insert(lessons).values(playbook_key=key, **values))
+            connection.execute(insert(lessons).values(**values))
     except IntegrityError:
         return False
     return True
 
 
-def _known(connection: Connection, key: int) -> set[str]:
-    """Of the texts: what an older Harness kept beside them took `C` and `C++` for the same."""
+def _digests(connection: Connection, key: int) -> set[str]:
+    """Return the digests of a playbook's lessons.
+
+    Computed from the texts: digests that older versions stored were the same for `C` and `C++`.
+    """
     texts = connection.execute(select(lessons.c.text).where(lessons.c.playbook_key == key))
     return {lesson_digest(text) for text in texts.scalars()}
 
 
-def _taught(connection: Connection, run_id: str | None) -> int:
+def _count_of_run(connection: Connection, run_id: str | None) -> int:
     query = select(func.count()).select_from(lessons).where(lessons.c.run_id == run_id)
     return connection.execute(query).scalar_one()

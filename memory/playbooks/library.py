@@ -1,4 +1,4 @@
-"""Playbooks: the one door. Every process may open it; nothing is remembered between calls."""
+"""Library: the Python interface to playbooks. Any number of processes may open one database."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -6,30 +6,28 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from memory.database import open_database, read_transaction, write_transaction
 from memory.errors import PlaybookInvalid
-from memory.playbooks import doctor, journal, search, store, upkeep
-from memory.playbooks import write as writes
-from memory.playbooks.changes import PlaybookChanges
+from memory.playbooks import doctor, executions, search, store, upkeep, write
 from memory.playbooks.index import PlaybookIndex
-from memory.playbooks.lesson_vectors import embed_lessons
-from memory.playbooks.lessons import add_lessons
-from memory.playbooks.lift_report import LiftReport, lift_report
+from memory.playbooks.lessons import add_lessons, embed_lessons
+from memory.playbooks.lift import LiftReport, lift_report
 from memory.playbooks.write import Write, WriteCheck, no_check
-from memory.stale import Retention
 from memory.types import (
     Embedder,
     Execution,
     GroupedResults,
     GroupThresholds,
     Playbook,
+    PlaybookChanges,
     PlaybookContent,
     PlaybookFilter,
     PlaybookQuery,
     PlaybookVersion,
     Reflection,
+    Retention,
     SearchResult,
     StoreStats,
 )
@@ -44,9 +42,7 @@ from memory.vectors.vector_index import (
 Clock = Callable[[], datetime]
 
 NOT_ARCHIVED = PlaybookFilter()
-"""All playbooks that are not archived."""
-
-DEFAULT_CONTRAST = GroupThresholds()
+DEFAULT_THRESHOLDS = GroupThresholds()
 DEFAULT_RETENTION = Retention()
 
 
@@ -59,7 +55,7 @@ def open_library(
     chroma_url: str | None = None,
     clock: Clock = lambda: datetime.now(UTC),
 ) -> Iterator["Library"]:
-    """A library on this database, made when it is not there; `index` is a folder of its own.
+    """Open the library of this database, created if missing; `index` is the index's own folder.
 
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
@@ -79,7 +75,7 @@ def open_library(
 
 
 class Library:
-    """Creates, finds, changes and judges playbooks. `ref` is an id or a slug everywhere."""
+    """Stores, searches and rates playbooks. `ref` is an id or a slug in every method."""
 
     def __init__(self, engine: Engine, index: PlaybookIndex, *, clock: Clock) -> None:
         self.engine = engine
@@ -87,22 +83,22 @@ class Library:
         self.clock = clock
 
     def close(self) -> None:
-        """Let go of the database and the index."""
+        """Close the database and the vector index."""
         self.index.close()
         self.engine.dispose()
 
     def create(
         self, content: PlaybookContent, *, source: str = "person", check: WriteCheck = no_check
     ) -> Playbook:
-        """Keep a new playbook; two may have the same title, never the same slug.
+        """Store a new playbook. Two may have the same title; each gets its own slug.
 
         Raises:
-            PlaybookInvalid: what is wrong with it.
+            PlaybookInvalid: a field is not valid.
         """
-        return writes.create(self.engine, self.index, content, self._write(source, check))
+        return write.create(self.engine, self.index, content, self._write(source, check))
 
     def get(self, ref: str) -> Playbook:
-        """The playbook.
+        """Return the playbook.
 
         Raises:
             PlaybookNotFound: there is none.
@@ -113,7 +109,7 @@ class Library:
     def list(
         self, where: PlaybookFilter = NOT_ARCHIVED, *, limit: int | None = None
     ) -> Sequence[Playbook]:
-        """Playbooks that pass the filter, the newest change first."""
+        """Return playbooks that pass the filter, the latest change first."""
         with read_transaction(self.engine) as connection:
             return store.list_all(connection, where, limit=limit)
 
@@ -126,14 +122,14 @@ class Library:
         source: str = "person",
         check: WriteCheck = no_check,
     ) -> Playbook:
-        """Change a playbook. An archived one stays archived unless `changes` says otherwise.
+        """Change a playbook.
 
         Raises:
             PlaybookNotFound, PlaybookInvalid.
-            StaleUpdate: it is no longer at `expected_version`; by default, at the one read here.
+            StaleUpdate: it is not at `expected_version`; by default, the version read here.
         """
-        write = self._write(source, check, expected_version)
-        return writes.rewrite(self.engine, self.index, ref, changes.apply, write)
+        options = self._write(source, check, expected_version)
+        return write.rewrite(self.engine, self.index, ref, changes.apply, options)
 
     def undo(
         self,
@@ -143,153 +139,153 @@ class Library:
         expected_version: int | None = None,
         source: str = "person",
     ) -> Playbook:
-        """Bring back the content of version `to`, or before the last change, as a new version.
+        """Restore the content of version `to`, or of the previous one, as a new version.
 
         Raises:
-            PlaybookInvalid: it was never changed, or has no such earlier version.
-            StaleUpdate: as `update`.
+            PlaybookInvalid: there is no such earlier version.
+            StaleUpdate: as for `update`.
         """
         now, *past = self.history(ref)
         if not past:
             raise PlaybookInvalid(f"playbook {ref!r} was never changed: there is nothing to undo")
-        known = {version.version: version.content for version in past}
-        content = known.get(past[0].version if to is None else to)
+        earlier = {version.version: version.content for version in past}
+        content = earlier.get(past[0].version if to is None else to)
         if content is None:
-            told = ", ".join(str(version) for version in sorted(known))
+            known = ", ".join(str(version) for version in sorted(earlier))
             raise PlaybookInvalid(
                 f"playbook {ref!r} is at version {now.version} and has no earlier version {to}. "
-                f"Known: {told}"
+                f"Known: {known}"
             )
-        seen = now.version if expected_version is None else expected_version
-        write = self._write(source, no_check, seen)
-        return writes.rewrite(self.engine, self.index, ref, lambda _: content, write)
+        expected = now.version if expected_version is None else expected_version
+        options = self._write(source, no_check, expected)
+        return write.rewrite(self.engine, self.index, ref, lambda _: content, options)
 
     def history(self, ref: str) -> Sequence[PlaybookVersion]:
-        """Every version, the newest first."""
+        """Return every version, the newest first."""
         with read_transaction(self.engine) as connection:
             return store.history(connection, store.get(connection, ref).key)
 
     def delete(self, ref: str, *, check: WriteCheck = no_check) -> bool:
-        """Forget a playbook and all that belongs to it; False when there is none."""
+        """Delete a playbook with its history and executions; return False if there is none."""
         with write_transaction(self.engine) as connection:
             check(connection)
-            return store.remove(connection, ref)
+            return write.delete_playbook(connection, ref)
 
     def search(self, query: PlaybookQuery) -> Sequence[SearchResult]:
-        """The best playbooks for a text, and why each was found; empty for an empty text."""
+        """Return the best playbooks for a text, best first; none for an empty text."""
         return search.search_playbooks(self.engine, self.index, query)
 
     def search_with_context(
-        self, query: PlaybookQuery, contrast: GroupThresholds = DEFAULT_CONTRAST
+        self, query: PlaybookQuery, thresholds: GroupThresholds = DEFAULT_THRESHOLDS
     ) -> GroupedResults:
-        """Search results by their group, up to `query.limit` in each.
+        """Return search results by group, up to `query.limit` in each.
 
-        Three times the limit is searched and `min_score` is left out, so that failures show.
+        Three times the limit is searched, without `min_score`, so that failures are found too.
         """
-        hits = self.search(replace(query, limit=query.limit * 3, min_score=0.0))
+        results = self.search(replace(query, limit=query.limit * 3, min_score=0.0))
         with read_transaction(self.engine) as connection:
-            return search.add_failures(
-                connection, search.group_results(connection, query, hits, contrast)
-            )
+            return search.group_results(connection, query, results, thresholds)
 
     def record_execution(self, execution: Execution) -> bool:
-        """Keep an execution and count its outcome; False when it was kept before.
+        """Store an execution and count its outcome; return False if it is already stored.
 
-        Where it does not say, its version is the one that the run was shown, else the one of now.
         Its reflection waits for a person, see `apply_reflection`.
 
         Raises:
-            PlaybookInvalid: its id or its run's has a NUL byte or too many characters.
-            PlaybookNotFound: it names a playbook that is not there.
+            PlaybookInvalid: its id or run id has a NUL byte or is too long.
+            PlaybookNotFound: there is no such playbook.
         """
         with write_transaction(self.engine) as connection:
-            ref = execution.playbook_id
-            playbook = store.get(connection, ref) if ref is not None else None
-            return journal.record_execution(
-                connection, playbook.key if playbook else None, execution, self.clock()
-            )
+            key = self._key(connection, execution.playbook_id)
+            return executions.record_execution(connection, key, execution, self.clock())
 
     def expire_pending(self) -> int:
-        """Executions whose verdict did not come in time end as neutral; how many."""
+        """Make pending executions neutral when their time is over; return how many."""
         with write_transaction(self.engine) as connection:
-            return journal.expire_pending(connection, self.clock())
+            return executions.expire_pending(connection, self.clock())
 
     def list_executions(
         self, ref: str | None = None, *, limit: int | None = None
     ) -> Sequence[Execution]:
-        """Executions of one playbook, or of all, the newest first."""
+        """Return executions of one playbook, or of all, the newest first."""
         with read_transaction(self.engine) as connection:
-            key = store.get(connection, ref).key if ref is not None else None
-            return journal.list_executions(connection, key, limit=limit)
+            return executions.list_executions(connection, self._key(connection, ref), limit=limit)
 
     def apply_reflection(
         self, ref: str, reflection: Reflection, *, run_id: str | None = None
     ) -> Sequence[str]:
-        """Make the improvements lessons of the playbook, three at a time; gives the new ones.
+        """Approve a reflection: store its improvements as lessons, and return the new ones.
 
-        What it says failed may be told to other runs from now on.
+        From then on prompts of other runs may hold its `what_failed` texts.
         """
         if not reflection.should_update:
             return []
-        failed = reflection.what_failed
-        return self._teach(ref, reflection.improvements, run_id, failed=failed, asked=True)
+        failures = reflection.what_failed
+        return self._add_lessons(
+            ref, reflection.improvements, run_id, failures=failures, approved=True
+        )
 
     def add_lessons(
         self, ref: str, texts: Sequence[str], *, run_id: str | None = None
     ) -> Sequence[str]:
-        """Add lessons that the playbook does not have yet, three a run at most."""
-        return self._teach(ref, texts, run_id)
+        """Store lessons that the playbook does not have, at most three of a run; return them."""
+        return self._add_lessons(ref, texts, run_id)
 
     def waiting_reflections(self, ref: str | None = None) -> Sequence[Execution]:
-        """Executions whose reflection waits for a person, of one playbook or all."""
+        """Return executions of one playbook, or of all, whose reflection waits for a person."""
         with read_transaction(self.engine) as connection:
-            key = store.get(connection, ref).key if ref is not None else None
-            return journal.waiting_reflections(connection, key)
+            return executions.waiting_reflections(connection, self._key(connection, ref))
 
     def prune(
         self, retention: Retention = DEFAULT_RETENTION, *, dry_run: bool = False
     ) -> Sequence[tuple[Playbook, str]]:
-        """Archive what is stale; gives each with the reason. A dry run changes nothing."""
+        """Archive stale playbooks; return each with the reason. A dry run changes nothing."""
         return upkeep.prune(self.engine, retention, self.clock, dry_run=dry_run)
 
     def stats(self) -> StoreStats:
-        """Totals over the store."""
+        """Return totals over the store."""
         with read_transaction(self.engine) as connection:
             return upkeep.store_stats(connection)
 
     def lift(self) -> LiftReport:
-        """Whether memory helps, overall and per playbook."""
+        """Return whether playbooks help, overall and for each."""
         with read_transaction(self.engine) as connection:
             return lift_report(connection)
 
     def reindex(self, progress: Progress | None = None) -> None:
-        """Make words and vectors anew; embeds only what no vector of the model is kept of."""
+        """Rebuild the word and vector indexes, and embed what the model has not embedded."""
         upkeep.reindex(self.engine, self.index, progress)
 
     def doctor(self, *, repair: bool = False) -> Sequence[doctor.IndexCheck]:
-        """Whether the indexes tell what the database holds; `repair` makes anew what does not."""
-        return doctor.check_indexes(self.engine, self.index, self._finds, repair=repair)
+        """Compare the indexes with the database; `repair` rebuilds the vector index if needed."""
 
-    def _finds(self, text: str) -> Sequence[Playbook]:
-        return [hit.playbook for hit in self.search(PlaybookQuery(text=text, limit=5))]
+        def search_by_text(text: str) -> Sequence[Playbook]:
+            return [result.playbook for result in self.search(PlaybookQuery(text=text, limit=5))]
 
-    def _write(self, source: str, check: WriteCheck, expected: int | None = None) -> Write:
-        return Write(source=source, clock=self.clock, check=check, expected=expected)
+        return doctor.check_indexes(self.engine, self.index, search_by_text, repair=repair)
 
-    def _teach(
+    def _key(self, connection: Connection, ref: str | None) -> int | None:
+        return None if ref is None else store.get(connection, ref).key
+
+    def _write(self, source: str, check: WriteCheck, expected_version: int | None = None) -> Write:
+        return Write(
+            source=source, clock=self.clock, check=check, expected_version=expected_version
+        )
+
+    def _add_lessons(
         self,
         ref: str,
         texts: Sequence[str],
         run_id: str | None,
         *,
-        failed: Sequence[str] = (),
-        asked: bool = False,
+        failures: Sequence[str] = (),
+        approved: bool = False,
     ) -> Sequence[str]:
         at = self.clock()
         with write_transaction(self.engine) as connection:
             key = store.get(connection, ref).key
-            taught = add_lessons(connection, key, texts, run_id=run_id, at=at, asked=asked)
-            journal.mark_reflections_applied(connection, key)
-            journal.approve_failures(connection, key, failed)
+            result = add_lessons(connection, key, texts, run_id=run_id, at=at, approved=approved)
+            executions.mark_reflections_applied(connection, key)
+            executions.approve_failures(connection, key, failures)
         embed_lessons(self.engine, self.index, ref)
-        return taught.added
+        return result.added

@@ -1,7 +1,7 @@
-"""The playbook tools as an MCP server, for agents that bring their own loop.
+"""MCP server with the playbook tools, for agents that bring their own loop.
 
-It listens on loopback only and takes one bearer token: a run's sandbox reaches it through the
-supervisor's port, and no other run may write under this run's name.
+It listens on loopback only and requires a bearer token. A run's sandbox reaches it through the
+supervisor's port, and no other run can write under this run's name.
 """
 
 import json
@@ -15,14 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from contracts.tool import ToolCall
-from memory.around_run import RecallOptions
 from memory.playbooks.library import Library
-from memory.playbooks.tools import (
-    DEFAULT_RECALL_OPTIONS,
-    ToolAccess,
-    playbook_tools,
-    run_playbook_tool,
-)
+from memory.playbooks.recall import DEFAULT_RECALL_OPTIONS
+from memory.playbooks.tools import ToolAccess, playbook_tools, run_playbook_tool
+from memory.recall_types import RecallOptions
 
 if TYPE_CHECKING:
     import mcp_types
@@ -34,7 +30,7 @@ PATH = "/mcp"
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookServer:
-    """Where a run's playbook server listens, and what opens it."""
+    """Port and token of a run's playbook server."""
 
     port: int
     token: str
@@ -53,28 +49,24 @@ def serve_playbooks(
     access: ToolAccess = "draft",
     options: RecallOptions = DEFAULT_RECALL_OPTIONS,
 ) -> Iterator[PlaybookServer]:
-    """Serve the tools to one run as long as the block lasts."""
+    """Serve the tools to one run until the block ends."""
     import uvicorn
 
     token = secrets.token_urlsafe(24)
-    door = socket.create_server(("127.0.0.1", 0))
-    served = PlaybookServer(port=door.getsockname()[1], token=token)
-    app = _guarded(
-        _server(library, run_id, access, options).streamable_http_app(
-            streamable_http_path=PATH, json_response=True, stateless_http=True
-        ),
-        token,
+    listener = socket.create_server(("127.0.0.1", 0))
+    app = _server(library, run_id, access, options).streamable_http_app(
+        streamable_http_path=PATH, json_response=True, stateless_http=True
     )
-    config = uvicorn.Config(app, log_level="critical", access_log=False)
+    config = uvicorn.Config(_require_token(app, token), log_level="critical", access_log=False)
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
-        yield served
+        yield PlaybookServer(port=listener.getsockname()[1], token=token)
     finally:
         server.should_exit = True
         thread.join(timeout=10)
-        door.close()
+        listener.close()
 
 
 def _server(
@@ -103,15 +95,15 @@ def _server(
     return Server("playbooks", on_list_tools=list_tools, on_call_tool=call_tool)
 
 
-def _guarded(app: "ASGIApp", token: str) -> "ASGIApp":
+def _require_token(app: "ASGIApp", token: str) -> "ASGIApp":
     expected = f"Bearer {token}".encode()
 
-    async def guard(scope: "Scope", receive: "Receive", send: "Send") -> None:
-        given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] == "http" and not secrets.compare_digest(given, expected):
+    async def check_token(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        authorization = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] == "http" and not secrets.compare_digest(authorization, expected):
             await send({"type": "http.response.start", "status": 401, "headers": []})
             await send({"type": "http.response.body", "body": b"wrong or missing token"})
             return
         await app(scope, receive, send)
 
-    return guard
+    return check_token

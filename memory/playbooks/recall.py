@@ -1,19 +1,21 @@
-"""What one run is shown, and the log of it: found, shown, cited, outcome."""
+"""Playbooks shown to a run, and the log of them: found, shown, cited, outcome of the run."""
 
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from memory.around_run import RecallOptions, RecallResult
 from memory.content import sanitize_text
 from memory.database import read_transaction, write_transaction
-from memory.playbooks import journal, ranking
+from memory.playbooks import executions, store
 from memory.playbooks.library import Library
 from memory.playbooks.lift import is_held_out
-from memory.playbooks.render import RenderedPlaybooks, render_playbooks
+from memory.playbooks.render import RenderedPlaybooks, render_playbooks, render_titles
+from memory.playbooks.search import result_group
+from memory.recall_types import RecallOptions, RecallResult
 from memory.tables import recalled_playbooks, recalls
 from memory.types import (
     GroupThresholds,
@@ -25,7 +27,12 @@ from memory.types import (
 )
 
 RUNS_BEFORE_HOLDOUT = 20
-"""Runs of a store before any is held out: until then the data would be too thin anyway."""
+"""Runs of a store before any is held out: with fewer, a comparison says nothing."""
+
+DEFAULT_RECALL_OPTIONS = RecallOptions()
+
+NO_DRAFTS = PlaybookFilter(drafts=False)
+"""What runs are shown: a person has reviewed it."""
 
 _LOGGED = select(
     select(recalls.c.held_out).where(recalls.c.run_id == bindparam("run_id")).scalar_subquery(),
@@ -36,123 +43,153 @@ _LOGGED = select(
 def recall_playbooks(
     library: Library, *, run_id: str, task: str, options: RecallOptions
 ) -> RecallResult:
-    """Search memory for a task, render what fits, and log it under the run's id."""
+    """Search playbooks for a task, render those that fit, and log them under the run's id."""
     query = PlaybookQuery(
         text=task,
         limit=options.limit,
-        filter=PlaybookFilter(
-            drafts=False
-        ),  # no run is shown what no person, or a run alone, stands for
+        filter=NO_DRAFTS,
         max_distance=options.max_distance,
         confidence_weight=options.confidence_weight,
     )
-    found = library.search_with_context(query, options.contrast)
+    results = library.search_with_context(query, options.contrast)
     held_out, share = _draw(library, run_id, options.holdout_share)
-    fits = render_playbooks(found, budget_tokens=options.budget_tokens)
-    rendered = RenderedPlaybooks(text="") if held_out or not found.hits else fits
+    fitting = render_playbooks(results, budget_tokens=options.budget_tokens)
+    shown = RenderedPlaybooks(text="") if held_out or not results.hits else fitting
     recall = RecallResult(
         run_id=run_id,
-        text=rendered.text,
-        shown=rendered.playbook_ids,
+        text=shown.text,
+        shown=shown.playbook_ids,
         held_out=held_out,
-        results=found,
+        results=results,
     )
-    _log(library, recall, fits.playbook_ids, share)
+    _log(library, recall, fitting.playbook_ids, share)
     return recall
 
 
+@dataclass(frozen=True, kw_only=True)
+class Suggestion:
+    """Playbooks found for one prompt."""
+
+    prompt_id: str
+    ids: tuple[str, ...]
+
+
+def suggest_playbooks(
+    library: Library,
+    *,
+    prompt_id: str,
+    prompt: str,
+    last: Suggestion | None = None,
+    tools: Collection[str] = (),
+    options: RecallOptions = DEFAULT_RECALL_OPTIONS,
+) -> tuple[str, Suggestion]:
+    """Return the titles of playbooks for a prompt, for an agent that has these tools.
+
+    One search is made for each prompt: pass the result as `last` at the next model call.
+    Playbooks that were deleted or archived since are left out.
+    """
+    if last is None or last.prompt_id != prompt_id:
+        query = PlaybookQuery(
+            text=prompt,
+            limit=options.limit,
+            filter=NO_DRAFTS,
+            max_distance=options.max_distance,
+        )
+        ids = tuple(result.playbook.id for result in library.search(query))
+        last = Suggestion(prompt_id=prompt_id, ids=ids)
+    with read_transaction(library.engine) as connection:
+        stored = store.by_id(connection, last.ids)
+    active = [stored[id_] for id_ in last.ids if id_ in stored and stored[id_].status == "active"]
+    return render_titles(active, tools), last
+
+
 class RecalledPlaybook(NamedTuple):
-    """One playbook that a run knew of."""
+    """A playbook that a run was shown, or that its agent read."""
 
     playbook_id: str
     group: str
     shown: bool
-    """False: its agent found and read it."""
     cited: bool
 
 
 def playbooks_known_to(connection: Connection, run_id: str) -> list[RecalledPlaybook]:
-    """The playbooks that a run was shown, the best first, then those that its agent read."""
+    """Return the playbooks that a run was shown, best first, then those that its agent read."""
     if was_held_out(connection, run_id):
         return []
-    mine = (
-        recalled_playbooks.c.run_id == run_id,
-        or_(recalled_playbooks.c.shown, recalled_playbooks.c.cited),
-    )
-    rows = connection.execute(
-        select(recalled_playbooks)
-        .where(*mine)
-        .order_by(recalled_playbooks.c.shown.desc(), recalled_playbooks.c.rank)
-    )
-    return [RecalledPlaybook(row.playbook_id, row.grouped, row.shown, row.cited) for row in rows]
+    columns = recalled_playbooks.c
+    known = (columns.run_id == run_id, or_(columns.shown, columns.cited))
+    query = select(columns.playbook_id, columns.grouped, columns.shown, columns.cited)
+    query = query.where(*known).order_by(columns.shown.desc(), columns.rank)
+    return [RecalledPlaybook(*row) for row in connection.execute(query)]
 
 
 def was_held_out(connection: Connection, run_id: str) -> bool:
-    """Whether this run was drawn to be shown no playbook."""
-    return bool(
-        connection.execute(select(recalls.c.held_out).where(recalls.c.run_id == run_id)).scalar()
-    )
+    """Return True if this run is in the control group, which is shown no playbook."""
+    query = select(recalls.c.held_out).where(recalls.c.run_id == run_id)
+    return bool(connection.execute(query).scalar())
 
 
 def mark_cited(connection: Connection, run_id: str, playbook_ids: Collection[str]) -> None:
-    """Note that the run's agent named these, which it knew of."""
-    mine = (
-        recalled_playbooks.c.run_id == run_id,
-        recalled_playbooks.c.playbook_id.in_(playbook_ids),
-    )
-    connection.execute(update(recalled_playbooks).where(*mine).values(cited=True))
+    """Log that the run's agent named these of the playbooks it knew."""
+    _update(connection, run_id, playbook_ids, cited=True)
 
 
 def mark_read(connection: Connection, run_id: str, playbook: Playbook) -> None:
-    """Note that the run's agent read this one, whether it was shown to the run or not."""
-    mine = (recalled_playbooks.c.run_id == run_id, recalled_playbooks.c.playbook_id == playbook.id)
-    is_logged = select(recalls.c.run_id).where(recalls.c.run_id == run_id)
-    if connection.execute(update(recalled_playbooks).where(*mine).values(cited=True)).rowcount:
+    """Log that the run's agent read this playbook, shown or not."""
+    if _update(connection, run_id, [playbook.id], cited=True):
         return
+    is_logged = select(recalls.c.run_id).where(recalls.c.run_id == run_id)
     if connection.execute(is_logged).first() is None:
         return
-    recent = journal.recent_counts(connection, [playbook.key]).get(playbook.key, OutcomeCounts())
-    group = ranking.result_group(playbook.counts, recent, GroupThresholds())
-    about = {"rank": 0, "score": 0.0, "grouped": group}
-    row = {"run_id": run_id, "playbook_id": playbook.id, "shown": False, "cited": True, **about}
-    with suppress(IntegrityError), connection.begin_nested():  # read twice at once
+    recent = executions.recent_counts(connection, [playbook.key])
+    latest = recent.get(playbook.key, OutcomeCounts())
+    row = {
+        "run_id": run_id,
+        "playbook_id": playbook.id,
+        "rank": 0,
+        "score": 0.0,
+        "grouped": result_group(playbook.counts, latest, GroupThresholds()),
+        "shown": False,
+        "cited": True,
+    }
+    with suppress(IntegrityError), connection.begin_nested():  # two reads at the same time
         connection.execute(insert(recalled_playbooks).values(**row))
 
 
 def set_outcome(connection: Connection, run_id: str, outcome: Outcome) -> None:
-    """Note how the run ended."""
+    """Log how the run ended."""
     connection.execute(update(recalls).where(recalls.c.run_id == run_id).values(outcome=outcome))
 
 
-class _Drawn(NamedTuple):
+class _Draw(NamedTuple):
     held_out: bool
     share: float
-    """By what share the lot was drawn; 0: there was none."""
+    """Share of held-out runs in the draw; 0 if nothing was drawn."""
 
 
-def _draw(library: Library, run_id: str, share: float) -> _Drawn:
-    """As its log says; for a run that has none, by lot once the store is warm."""
+def _draw(library: Library, run_id: str, holdout_share: float) -> _Draw:
+    """Decide whether the run is held out. A resumed run keeps the decision in its log."""
     with read_transaction(library.engine) as connection:
         before, logged = connection.execute(_LOGGED, {"run_id": run_id}).one()
-    drawn_by = share if logged >= RUNS_BEFORE_HOLDOUT else 0.0
-    return _Drawn(is_held_out(run_id, drawn_by) if before is None else bool(before), drawn_by)
+    share = holdout_share if logged >= RUNS_BEFORE_HOLDOUT else 0.0
+    return _Draw(is_held_out(run_id, share) if before is None else bool(before), share)
 
 
-def _log(library: Library, recall: RecallResult, fits: Collection[str], share: float) -> None:
-    """Log it; a run that goes on surfaces again, is still one run, and may be shown more."""
-    found = [(group, hit) for group, hits in recall.results.groups.items() for hit in hits]
+def _log(library: Library, recall: RecallResult, fitting: Collection[str], share: float) -> None:
+    """Log a recall. A resumed run recalls again: only newly shown playbooks are added."""
+    grouped = [(group, r) for group, results in recall.results.groups.items() for r in results]
     rows: list[dict[str, object]] = [
         {
             "run_id": recall.run_id,
-            "playbook_id": hit.playbook.id,
+            "playbook_id": result.playbook.id,
             "rank": rank,
-            "score": hit.score,
+            "score": result.score,
             "grouped": group,
-            "shown": hit.playbook.id in fits,
+            "shown": result.playbook.id in fitting,
         }
-        for rank, (group, hit) in enumerate(found, 1)
+        for rank, (group, result) in enumerate(grouped, 1)
     ]
-    about = {
+    run = {
         "run_id": recall.run_id,
         "at": library.clock(),
         "task": sanitize_text(recall.results.query)[:4_000],
@@ -162,7 +199,7 @@ def _log(library: Library, recall: RecallResult, fits: Collection[str], share: f
     with write_transaction(library.engine) as connection:
         try:
             with connection.begin_nested():
-                connection.execute(insert(recalls).values(**about))
+                connection.execute(insert(recalls).values(**run))
         except IntegrityError:
             rows = _newly_shown(connection, recall.run_id, rows)
         if rows:
@@ -172,16 +209,20 @@ def _log(library: Library, recall: RecallResult, fits: Collection[str], share: f
 def _newly_shown(
     connection: Connection, run_id: str, rows: list[dict[str, object]]
 ) -> list[dict[str, object]]:
-    shown = {row["playbook_id"]: row for row in rows if row["shown"]}
-    mine = (recalled_playbooks.c.run_id == run_id, recalled_playbooks.c.playbook_id.in_(shown))
-    now = (
-        update(recalled_playbooks)
-        .where(*mine)
-        .values(shown=True)
-        .returning(recalled_playbooks.c.playbook_id)
-    )
-    new = shown.keys() - connection.execute(now).scalars()
+    """Mark logged playbooks as shown; return rows for the others, ranked after them."""
+    shown = {str(row["playbook_id"]): row for row in rows if row["shown"]}
+    logged = _update(connection, run_id, shown, shown=True)
     ranks = select(func.max(recalled_playbooks.c.rank)).where(recalled_playbooks.c.run_id == run_id)
     last = connection.execute(ranks).scalar() or 0
-    after = [row for id_, row in shown.items() if id_ in new]
-    return [{**row, "rank": rank} for rank, row in enumerate(after, last + 1)]
+    new = [row for id_, row in shown.items() if id_ not in logged]
+    return [{**row, "rank": rank} for rank, row in enumerate(new, last + 1)]
+
+
+def _update(
+    connection: Connection, run_id: str, playbook_ids: Collection[str], **values: bool
+) -> set[str]:
+    """Update the run's log of these playbooks; return the ids of those that it has."""
+    columns = recalled_playbooks.c
+    these = (columns.run_id == run_id, columns.playbook_id.in_(playbook_ids))
+    statement = update(recalled_playbooks).where(*these).values(**values)
+    return set(connection.execute(statement.returning(columns.playbook_id)).scalars())

@@ -1,17 +1,18 @@
-"""From what the two arms found to hits: fused, blended with confidence, cut, told apart."""
+"""Playbook search: fuse both arms, blend in confidence, cut to the limit, and group results."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, bindparam, select
 
-from memory.confidence import MIN_FAILURES, wilson_lower_bound
+from memory.confidence import MIN_FAILURES, is_failing, wilson_lower_bound
 from memory.database import read_transaction
-from memory.playbooks import journal, ranking, store
-from memory.playbooks.failure_notes import failure_texts
+from memory.playbooks import executions, store
 from memory.playbooks.index import IndexMatches, PlaybookIndex
 from memory.tables import playbooks
 from memory.types import (
+    ArmRank,
     GroupedResults,
     GroupThresholds,
     Lesson,
@@ -25,12 +26,24 @@ from memory.types import (
 from memory.vectors import stored_vectors
 
 MATCHES_PER_ARM = 50
-"""Playbooks that each arm names before they are fused; more when more are asked for."""
+"""Playbooks that each arm returns before they are fused, or the query's limit if that is more."""
 
 DEPTH_FACTOR = 4
-"""How many times as many they name when drafts have taken the places of those that are meant."""
+"""Factor by which an arm searches deeper when drafts took the places of reviewed playbooks."""
 
-_KNOWN = select(
+MAX_FAILURES_SHOWN = 5
+"""Failures that the rendering of a playbook names."""
+
+WORD_WEIGHT = 2.0
+"""Weight of a word score of 1, against a similarity of 0 to 1, when no vector is near at all."""
+
+MIN_WORD_WEIGHT = 0.02
+"""Its lowest weight, so that words decide between playbooks that are equally near."""
+
+WORD_WEIGHT_DECAY = 4
+"""How fast that weight falls as the nearest vector comes closer; see `docs/why/memory.md`."""
+
+_RATED = select(
     playbooks.c.key,
     playbooks.c.successes + playbooks.c.partials,
     playbooks.c.failures,
@@ -42,26 +55,151 @@ _KNOWN = select(
 def search_playbooks(
     engine: Engine, index: PlaybookIndex, query: PlaybookQuery
 ) -> list[SearchResult]:
-    """The best playbooks, best first; of equals the one made first."""
+    """Return the best playbooks, best first; of equal ones the oldest first."""
     query = replace(query, limit=min(query.limit, store.MAX_LISTED))
     depth = max(MATCHES_PER_ARM, query.limit)
     while True:
         found = index.search(query.text, query.filter, depth=depth, max_distance=query.max_distance)
         with read_transaction(engine) as connection:
-            hits = _hits(connection, query, found, index.model)
-        whole = query.filter.drafts or len(found.vectors or ()) < depth
-        if whole or len(hits) >= query.limit:
-            return hits
+            results = _results(connection, query, found, index.model)
+        is_complete = query.filter.drafts or len(found.vectors or ()) < depth
+        if is_complete or len(results) >= query.limit:
+            return results
         depth *= DEPTH_FACTOR
 
 
-def _hits(
+def group_results(
+    connection: Connection,
+    query: PlaybookQuery,
+    results: Sequence[SearchResult],
+    thresholds: GroupThresholds,
+) -> GroupedResults:
+    """Return the results by group, at most `query.limit` in each, with failures and origin."""
+    may_fail = [r.playbook.key for r in results if r.playbook.counts.failures >= MIN_FAILURES]
+    recent = executions.recent_counts(connection, may_fail)
+    groups: dict[ResultGroup, list[SearchResult]] = {g: [] for g in GroupedResults(query="").groups}
+    for result in results:
+        latest = recent.get(result.playbook.key, OutcomeCounts())
+        groups[result_group(result.playbook.counts, latest, thresholds)].append(result)
+    chosen = {group: found[: query.limit] for group, found in groups.items()}
+    keys = [result.playbook.key for found in chosen.values() for result in found]
+    by_others = store.written_by_others(connection, keys)
+
+    def complete(group: ResultGroup, result: SearchResult) -> SearchResult:
+        playbook = result.playbook
+        failures = FailureTexts((), includes_run_text=False)
+        if group == "failed":
+            failures = failure_texts(connection, playbook.key)
+        by_run = playbook.key in by_others or any(lesson.run_id for lesson in playbook.lessons)
+        return replace(
+            result,
+            failure_texts=failures.texts,
+            has_run_text=by_run or failures.includes_run_text,
+        )
+
+    return GroupedResults(
+        query=query.text,
+        **{group: tuple(complete(group, r) for r in found) for group, found in chosen.items()},
+    )
+
+
+class FailureTexts(NamedTuple):
+    """Texts about the latest failures of a playbook."""
+
+    texts: tuple[str, ...]
+    includes_run_text: bool
+
+
+def failure_texts(connection: Connection, key: int) -> FailureTexts:
+    """Return approved texts about the latest failures, then the names of failed steps.
+
+    The output of a step is left out: it may hold other people's data, or text meant to mislead.
+    """
+    latest = executions.list_executions(
+        connection, key, outcome="failure", limit=MAX_FAILURES_SHOWN
+    )
+    found = [
+        (text, e.run_id is not None) for e in latest if e.reflection for text in e.reflection.told
+    ]
+    steps = [step for execution in latest for step in execution.step_results]
+    found += [(f"{step.name}: failure", False) for step in steps if step.outcome == "failure"]
+    texts = tuple(dict.fromkeys(text for text, _ in found))[:MAX_FAILURES_SHOWN]
+    return FailureTexts(texts, any(by_run for text, by_run in found if text in texts))
+
+
+def fuse_scores(
+    words: Sequence[tuple[int, float]],
+    vectors: Sequence[tuple[int, float]] | None,
+    *,
+    max_word_score: float,
+    max_distance: float,
+) -> dict[int, float]:
+    """Combine BM25 scores and cosine distances to one relevance, 0 to 1, for each playbook.
+
+    A playbook missing in `vectors` is taken to be at `max_distance`. Words count by the share of
+    the query that they match, and less the nearer the nearest vector is. Reciprocal rank fusion
+    ignores how good a rank is: of paraphrased questions it found less than half as many
+    (`benchmarks/memory/retrieval.py`).
+    """
+    matched = {key: score / max_word_score for key, score in words} if max_word_score else {}
+    if vectors is None:
+        return matched
+    near = {key: min(1.0, max(0.0, 1 - distance)) for key, distance in vectors}
+    floor = max(0.0, 1 - max_distance)
+    nearest = max(near.values(), default=floor)
+    weight = max(MIN_WORD_WEIGHT, WORD_WEIGHT * (1 - nearest) ** WORD_WEIGHT_DECAY)
+    return {
+        key: (near.get(key, floor) + weight * matched.get(key, 0.0)) / (1 + weight)
+        for key in near.keys() | matched.keys()
+    }
+
+
+def blend_confidence(
+    relevance: Mapping[int, float], confidence: Mapping[int, float], weight: float
+) -> dict[int, float]:
+    """Scale relevance to 0 to 1 and mix it with confidence; weight 0 changes nothing.
+
+    Done before results are cut to the limit, so that confidence can bring a playbook in.
+    """
+    if weight == 0 or not relevance:
+        return dict(relevance)
+    low, high = min(relevance.values()), max(relevance.values())
+    return {
+        key: (1 - weight) * ((score - low) / (high - low) if high > low else 1.0)
+        + weight * confidence[key]
+        for key, score in relevance.items()
+    }
+
+
+def ranked_keys(scores: Mapping[int, float], *, min_score: float, limit: int) -> list[int]:
+    """Return keys by score, highest first; equal ones in order of creation."""
+    good = [key for key, score in scores.items() if score >= min_score]
+    return sorted(good, key=lambda key: (-round(scores[key], 9), key))[:limit]
+
+
+def result_group(
+    counts: OutcomeCounts, recent: OutcomeCounts, thresholds: GroupThresholds
+) -> ResultGroup:
+    """Return the group that a playbook is shown in.
+
+    `counts` are of all executions, `recent` of the latest ones. A playbook that fails lately is in
+    group failed, however good it was before.
+    """
+    is_failed = is_failing(recent.succeeded, recent.failures)
+    if is_failed and recent.confidence <= thresholds.failed_max:
+        return "failed"
+    if counts.confidence >= thresholds.proven_min:
+        return "proven"
+    return "mixed" if counts.failures else "untested"
+
+
+def _results(
     connection: Connection, query: PlaybookQuery, found: IndexMatches, model: str | None
 ) -> list[SearchResult]:
     arms: dict[SearchArm, list[tuple[int, float]]] = {"words": found.words}
     if found.vectors is not None:
         arms["vectors"] = found.vectors
-    relevance = ranking.fuse_scores(
+    relevance = fuse_scores(
         found.words,
         found.vectors,
         max_word_score=found.max_word_score,
@@ -69,84 +207,43 @@ def _hits(
     )
     confidence: dict[int, float] = {}
     if query.confidence_weight or not query.filter.drafts:
-        known = connection.execute(_KNOWN, {"keys": list(relevance)})
+        rated = connection.execute(_RATED, {"keys": list(relevance)})
         confidence = {
             key: wilson_lower_bound(good, failures)
-            for key, good, failures, status, source in known
-            if query.filter.matches(status, source)  # the vectors do not know what is a draft
+            for key, good, failures, status, source in rated
+            if query.filter.matches(status, source)  # the vector index does not know drafts
         }
-        # What is gone since the arms named it is gone from here too.
-        relevance = {key: relevance[key] for key in relevance if key in confidence}
-    scores = ranking.blend_confidence(relevance, confidence, query.confidence_weight)
-    order = ranking.ranked_keys(scores, min_score=query.min_score, limit=query.limit)
-    there = store.by_key(connection, order)
-    playbooks_ = {k: p for k, p in there.items() if query.filter.matches(p.status, p.source)}
-    named = {arm: ranking.arm_ranks(pairs) for arm, pairs in arms.items()}
+        relevance = {key: score for key, score in relevance.items() if key in confidence}
+    scores = blend_confidence(relevance, confidence, query.confidence_weight)
+    order = ranked_keys(scores, min_score=query.min_score, limit=query.limit)
+    stored = store.by_key(connection, order)
+    ranks = {arm: _arm_ranks(pairs) for arm, pairs in arms.items()}
     return [
         SearchResult(
-            playbook=playbooks_[key],
+            playbook=stored[key],
             score=round(scores[key], 6),
             relevance=round(relevance[key], 6),
-            arm_ranks={arm: places[key] for arm, places in named.items() if key in places},
-            lessons=_by_likeness(connection, playbooks_[key].lessons, found.query_vector, model),
+            arm_ranks={arm: by_key[key] for arm, by_key in ranks.items() if key in by_key},
+            lessons=_by_similarity(connection, stored[key].lessons, found.query_vector, model),
         )
         for key in order
-        if key in playbooks_
+        if key in stored and query.filter.matches(stored[key].status, stored[key].source)
     ]
 
 
-def group_results(
-    connection: Connection,
-    query: PlaybookQuery,
-    found: Sequence[SearchResult],
-    contrast: GroupThresholds,
-) -> GroupedResults:
-    """The hits in their groups, at most `query.limit` in each."""
-    may_fail = [h.playbook.key for h in found if h.playbook.counts.failures >= MIN_FAILURES]
-    recent = journal.recent_counts(connection, may_fail)
-    groups: dict[ResultGroup, list[SearchResult]] = {
-        group: [] for group in GroupedResults(query="").groups
-    }
-    for hit in found:
-        latest = recent.get(hit.playbook.key, OutcomeCounts())
-        groups[ranking.result_group(hit.playbook.counts, latest, contrast)].append(hit)
-    return GroupedResults(
-        query=query.text, **{group: tuple(hits[: query.limit]) for group, hits in groups.items()}
-    )
+def _arm_ranks(found: Sequence[tuple[int, float]]) -> dict[int, ArmRank]:
+    return {key: ArmRank(rank, score) for rank, (key, score) in enumerate(found, 1)}
 
 
-def add_failures(connection: Connection, found: GroupedResults) -> GroupedResults:
-    """The same, with what failed where it is to be avoided, and whether anybody but a person wrote
-    any of it."""
-    others = store.written_by_others(connection, [hit.playbook.key for hit in found.hits])
-
-    def marked(hit: SearchResult) -> SearchResult:
-        by_run = any(lesson.run_id for lesson in hit.playbook.lessons)
-        return replace(hit, has_run_text=hit.has_run_text or by_run or hit.playbook.key in others)
-
-    def avoided(hit: SearchResult) -> SearchResult:
-        failures = failure_texts(connection, hit.playbook.key)
-        return replace(hit, failure_texts=failures.texts, has_run_text=failures.includes_run_text)
-
-    return replace(
-        found,
-        proven=tuple(map(marked, found.proven)),
-        mixed=tuple(map(marked, found.mixed)),
-        untested=tuple(map(marked, found.untested)),
-        failed=tuple(marked(avoided(hit)) for hit in found.failed),
-    )
-
-
-def _by_likeness(
-    connection: Connection, taught: Sequence[Lesson], query: Vector | None, model: str | None
+def _by_similarity(
+    connection: Connection, lessons: Sequence[Lesson], query: Vector | None, model: str | None
 ) -> tuple[str, ...]:
-    """Lessons that fit the query first; without vectors, and among equals, the newest first."""
-    newest = sorted(taught, key=lambda lesson: -lesson.id)
+    """Sort lessons by similarity to the query; without vectors the newest come first."""
+    newest = sorted(lessons, key=lambda lesson: -lesson.id)
     if query is not None and model is not None and len(newest) > 1:
-        kept = stored_vectors.load_lesson_vectors(
-            connection, [lesson.id for lesson in newest], model
-        )
-        newest.sort(key=lambda e: -_cosine(kept[e.id], query) if e.id in kept else 1.0)
+        ids = [lesson.id for lesson in newest]
+        vectors = stored_vectors.load_lesson_vectors(connection, ids, model)
+        newest.sort(key=lambda e: -_cosine(vectors[e.id], query) if e.id in vectors else 1.0)
     return tuple(lesson.text for lesson in newest)
 
 

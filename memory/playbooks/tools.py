@@ -1,53 +1,64 @@
-"""The playbook tools: what an agent may do with playbooks, and one call done."""
+"""Playbook tools of agents: their arguments, what each may do, and the call of one.
+
+The token that opens the tools lies in the run's sandbox, so any program there can call them. What
+a run may write is therefore limited in the store, over all its agents, lanes and resumes.
+"""
 
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert, update
+from sqlalchemy.exc import IntegrityError
 
 from contracts.errors import BadInput, Unavailable
 from contracts.tool import Tool, ToolCall
-from memory.around_run import RecallOptions
-from memory.content import content_json, sanitize_text
+from memory.content import content_length, playbook_json, sanitize_text
 from memory.database import read_transaction, write_transaction
 from memory.errors import PlaybookInvalid, StaleUpdate
-from memory.playbooks import recall
-from memory.playbooks.changes import PlaybookChanges
+from memory.playbooks import recall, store
 from memory.playbooks.library import Library
-from memory.playbooks.store import count_all, find, list_all
-from memory.playbooks.write_quota import check_size, count_write
-from memory.types import Playbook, PlaybookContent, PlaybookFilter, PlaybookQuery, PlaybookStep
+from memory.playbooks.recall import DEFAULT_RECALL_OPTIONS
+from memory.recall_types import RecallOptions
+from memory.tables import run_writes
+from memory.types import (
+    Playbook,
+    PlaybookChanges,
+    PlaybookContent,
+    PlaybookFilter,
+    PlaybookQuery,
+    PlaybookStep,
+)
 
 MAX_LISTED = 200
-"""Playbooks that one answer lists."""
+"""Playbooks in one answer of `playbook_list`."""
+
+MAX_NEW_PLAYBOOKS = 5
+"""Playbooks that a run may create."""
+
+MAX_WRITES = 20
+"""Times that a run may create, change or delete a playbook."""
+
+MAX_CHARACTERS = 20_000
+"""Characters of a playbook that a run writes, unless it had more before."""
 
 STORE_UNAVAILABLE = "the playbooks cannot be reached now; go on without them"
 
-DEFAULT_RECALL_OPTIONS = RecallOptions()
-
-_log = logging.getLogger(__name__)
-
 ToolAccess = Literal["read", "draft"]
-"""What an agent may do: read; or also keep drafts, which no other run sees before a person made
+"""What an agent may do: read; or also write drafts, which no other run sees before a person makes
 them active."""
 
-_RANKS: Mapping[ToolAccess, int] = {"read": 0, "draft": 1}
-
-
-def _kept(text: str) -> str:
-    if text != sanitize_text(text):
-        raise ValueError("it holds a NUL byte or half a character")
-    return text
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCaller:
-    """Whose agent calls, what it may do, and what it is shown where it does not say."""
+    """The run whose agent calls a tool, its access, and defaults for its searches."""
 
     run_id: str
     access: ToolAccess
@@ -55,11 +66,21 @@ class ToolCaller:
 
     @property
     def source(self) -> str:
-        """What it writes is kept as of this source."""
+        """The source under which its playbooks are stored."""
         return f"run {self.run_id}"
 
+    def filter(self, *, category: str | None = None, tags: tuple[str, ...] = ()) -> PlaybookFilter:
+        """Return a filter without drafts of other runs: they could be meant to mislead this one."""
+        return PlaybookFilter(category=category, tags=tags, drafts=False, own_source=self.source)
 
-_Name = Annotated[str, AfterValidator(_kept)]
+
+def _storable(text: str) -> str:
+    if text != sanitize_text(text):
+        raise ValueError("it has a NUL byte or an unpaired surrogate")
+    return text
+
+
+_Name = Annotated[str, AfterValidator(_storable)]
 _Version = Annotated[int, Field(ge=0, le=1_000_000_000)]
 
 
@@ -76,13 +97,14 @@ class Search(_Args, frozen=True):
     limit: int | None = Field(default=None, ge=1, le=50)
 
     def run(self, library: Library, caller: ToolCaller) -> object:
-        where = _open_to(caller, category=self.category, tags=self.tags)
-        limit = caller.options.limit if self.limit is None else self.limit
-        far = caller.options.max_distance
-        hits = library.search(
-            PlaybookQuery(text=self.query, limit=limit, filter=where, max_distance=far)
+        query = PlaybookQuery(
+            text=self.query,
+            limit=caller.options.limit if self.limit is None else self.limit,
+            filter=caller.filter(category=self.category, tags=self.tags),
+            max_distance=caller.options.max_distance,
         )
-        return {"playbooks": [{**_brief(h.playbook), "score": h.score} for h in hits]}
+        found = library.search(query)
+        return {"playbooks": [{**_summary(r.playbook), "score": r.score} for r in found]}
 
 
 class Get(_Args, frozen=True):
@@ -92,9 +114,9 @@ class Get(_Args, frozen=True):
 
     def run(self, library: Library, caller: ToolCaller) -> object:
         playbook = library.get(self.id)
-        if playbook.status == "draft" and not _open_to(caller).matches("draft", playbook.source):
-            raise PlaybookInvalid(f"playbook {self.id!r} is a draft that no person looked at yet")
-        if playbook.source != caller.source:  # else a run would take credit for what it wrote
+        if playbook.status == "draft" and playbook.source != caller.source:
+            raise PlaybookInvalid(f"playbook {self.id!r} is a draft that nobody has reviewed yet")
+        if playbook.source != caller.source:  # a run gets no credit for its own playbook
             with write_transaction(library.engine) as connection:
                 recall.mark_read(connection, caller.run_id, playbook)
         return playbook_json(playbook)
@@ -113,9 +135,8 @@ class Create(_Args, frozen=True):
     tags: tuple[str, ...] = ()
 
     def run(self, library: Library, caller: ToolCaller) -> object:
-        given = {name: getattr(self, name) for name in type(self).model_fields}
-        content = PlaybookContent(**given, status="draft")
-        check_size(content)
+        content = PlaybookContent(**dict(self), status="draft")
+        _check_size(content)
         check = partial(count_write, run_id=caller.run_id, new=True)
         return playbook_json(library.create(content, source=caller.source, check=check))
 
@@ -140,9 +161,9 @@ class Update(_Args, frozen=True):
         changes = PlaybookChanges(**{name: getattr(self, name) for name in Create.model_fields})
 
         def check(connection: Connection) -> None:
-            there = _writable(connection, self.id, caller)
-            if there is not None:
-                check_size(changes.apply(there), there)
+            before = _own_draft(connection, self.id, caller)
+            if before is not None:
+                _check_size(changes.apply(before), before)
                 count_write(connection, caller.run_id)
 
         expected, source = self.expected_version, caller.source
@@ -159,7 +180,7 @@ class Delete(_Args, frozen=True):
 
     def run(self, library: Library, caller: ToolCaller) -> object:
         def check(connection: Connection) -> None:
-            if _writable(connection, self.id, caller) is not None:
+            if _own_draft(connection, self.id, caller) is not None:
                 count_write(connection, caller.run_id)
 
         return {"deleted": library.delete(self.id, check=check)}
@@ -172,16 +193,16 @@ class List(_Args, frozen=True):
     tags: tuple[_Name, ...] = ()
 
     def run(self, library: Library, caller: ToolCaller) -> object:
-        where = _open_to(caller, category=self.category, tags=self.tags)
+        where = caller.filter(category=self.category, tags=self.tags)
         with read_transaction(library.engine) as connection:
-            found = list_all(connection, where, limit=MAX_LISTED)
-            more = count_all(connection, where) - len(found)
-        return {"playbooks": [_brief(playbook) for playbook in found], "more": more}
+            found = store.list_all(connection, where, limit=MAX_LISTED)
+            more = store.count_all(connection, where) - len(found)
+        return {"playbooks": [_summary(playbook) for playbook in found], "more": more}
 
 
 AnyArgs = Search | Get | Create | Update | Delete | List
 
-_ARGS: Mapping[str, type[AnyArgs]] = {
+_TOOLS: Mapping[str, type[AnyArgs]] = {
     "playbook_search": Search,
     "playbook_get": Get,
     "playbook_create": Create,
@@ -192,8 +213,8 @@ _ARGS: Mapping[str, type[AnyArgs]] = {
 
 
 def playbook_tools(access: ToolAccess = "draft") -> tuple[Tool, ...]:
-    """The tools as a model is told of them; providers refuse a dot in a name, so `_` stands."""
-    return tuple(_tool(name, args) for name, args in _may(access).items())
+    """Return the tools as models are offered them."""
+    return tuple(_tool(name, args) for name, args in _allowed(access).items())
 
 
 def run_playbook_tool(
@@ -204,21 +225,21 @@ def run_playbook_tool(
     access: ToolAccess = "draft",
     options: RecallOptions = DEFAULT_RECALL_OPTIONS,
 ) -> str:
-    """Do what the call asks and give JSON; what goes wrong is told to the model as `error`.
+    """Execute a tool call; return its answer as JSON, with a field `error` if it failed.
 
-    When the store does not answer, the log says why: the model learns nothing of this host.
+    Why the store does not answer is logged, not returned: models learn nothing of this host.
     """
-    may = _may(access)
+    allowed = _allowed(access)
     caller = ToolCaller(run_id=run_id, access=access, options=options)
-    args = may.get(call.name.replace(".", "_"))
+    args = allowed.get(call.name.replace(".", "_"))
     try:
         if args is None:
-            raise PlaybookInvalid(f"no tool {call.name!r}; there are {', '.join(may)}")
+            raise PlaybookInvalid(f"no tool {call.name!r}; there are {', '.join(allowed)}")
         answer = args.model_validate_json(call.arguments or "{}").run(library, caller)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        answer = {"error": f"bad arguments for {call.name}: {place}: {first['msg']}"}
+        field = ".".join(str(part) for part in first["loc"])
+        answer = {"error": f"bad arguments for {call.name}: {field}: {first['msg']}"}
     except (BadInput, StaleUpdate) as error:
         answer = {"error": str(error)}
     except Unavailable as error:
@@ -227,51 +248,56 @@ def run_playbook_tool(
     return json.dumps(answer, ensure_ascii=False, default=str)
 
 
-def playbook_json(playbook: Playbook) -> dict[str, object]:
-    """A playbook as JSON shows it."""
-    return {
-        "id": playbook.id,
-        "slug": playbook.slug,
-        "version": playbook.version,
-        **content_json(playbook),
-        "lessons": [lesson.text for lesson in playbook.lessons],
-        "successes": playbook.counts.successes,
-        "partials": playbook.counts.partials,
-        "failures": playbook.counts.failures,
-        "confidence": round(playbook.confidence, 4),
-        "created_at": playbook.created_at.isoformat(),
-        "updated_at": playbook.updated_at.isoformat(),
-        "last_used_at": playbook.last_used_at and playbook.last_used_at.isoformat(),
-        "source": playbook.source,
-    }
+def count_write(connection: Connection, run_id: str, *, new: bool = False) -> None:
+    """Count one write of a run, in the transaction of that write.
 
-
-def _may(access: ToolAccess) -> Mapping[str, type[AnyArgs]]:
-    return {n: args for n, args in _ARGS.items() if _RANKS[args.needs] <= _RANKS[access]}
-
-
-def _open_to(
-    caller: ToolCaller, *, category: str | None = None, tags: tuple[str, ...] = ()
-) -> PlaybookFilter:
-    """Of drafts only a run's own: what another run kept could be meant to mislead this one."""
-    return PlaybookFilter(category=category, tags=tags, drafts=False, own_source=caller.source)
-
-
-def _writable(connection: Connection, ref: str, caller: ToolCaller) -> Playbook | None:
-    """What this names, as it stays until the transaction ends; None when there is nothing.
-
-    An agent changes and deletes nothing but drafts of its own run.
+    Raises:
+        PlaybookInvalid: the run has used up its writes.
     """
-    there = find(connection, ref, lock=True)
-    if there and (there.status, there.source) != ("draft", caller.source):
-        raise PlaybookInvalid(
-            f"playbook {ref!r} is no draft of this run: only a person changes it. Keep your own "
-            "version as a new playbook, it will be looked at"
+    columns = run_writes.c
+    with suppress(IntegrityError), connection.begin_nested():  # the run has a row already
+        connection.execute(insert(run_writes).values(run_id=run_id, writes=0, created=0))
+    counted = connection.execute(
+        update(run_writes)
+        .where(
+            columns.run_id == run_id,
+            columns.writes < MAX_WRITES,
+            columns.created + int(new) <= MAX_NEW_PLAYBOOKS,
         )
-    return there
+        .values(writes=columns.writes + 1, created=columns.created + int(new))
+    )
+    if not counted.rowcount:
+        raise PlaybookInvalid(
+            f"this run has used up its {MAX_WRITES} writes or {MAX_NEW_PLAYBOOKS} new playbooks. "
+            "Say in your answer what else should be kept"
+        )
 
 
-def _brief(playbook: Playbook) -> dict[str, object]:
+def _check_size(content: PlaybookContent, before: PlaybookContent | None = None) -> None:
+    size = content_length(content)
+    if size > max(MAX_CHARACTERS, content_length(before) if before else 0):
+        raise PlaybookInvalid(
+            f"the playbook would have {size:,} characters; an agent may write {MAX_CHARACTERS:,}. "
+            "Shorten it"
+        )
+
+
+def _allowed(access: ToolAccess) -> Mapping[str, type[AnyArgs]]:
+    return {n: args for n, args in _TOOLS.items() if access == "draft" or args.needs == "read"}
+
+
+def _own_draft(connection: Connection, ref: str, caller: ToolCaller) -> Playbook | None:
+    """Return and lock a draft of this run; None if there is no such playbook."""
+    found = store.find(connection, ref, lock=True)
+    if found and (found.status, found.source) != ("draft", caller.source):
+        raise PlaybookInvalid(
+            f"playbook {ref!r} is not a draft of this run: only a person may change it. Create a "
+            "new playbook with your version; a person will review it"
+        )
+    return found
+
+
+def _summary(playbook: Playbook) -> dict[str, object]:
     return {
         "id": playbook.id,
         "title": playbook.title,

@@ -13,7 +13,7 @@ from subprocess import TimeoutExpired, run
 from uuid import uuid4
 
 from contracts.files import write_atomically
-from memory.lock_file import acquire_lock
+from memory.database import acquire_lock
 from memory.vectors.chroma import VectorIndexUnavailable
 
 LOCK_TIMEOUT_S = 10.0

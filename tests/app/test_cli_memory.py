@@ -133,11 +133,11 @@ def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
     again = cli("record", kept, "success", "--run", "r1", "--lesson", "a", "--lesson", "A.")
     assert "deploy-to-production: failure" in again.stdout
     assert "counts as failure already" in again.stderr
-    assert "'A.' was not kept: it is known" in again.stderr
+    assert "'A.' was not kept: the playbook has this lesson" in again.stderr
     stats = data(cli("stats", "--json"))
     assert (stats["playbooks"], stats["executions"]) == (1, 2)
     told = cli("stats").stdout
-    assert "too thin" in told
+    assert "too few runs" in told
     assert "shown no playbook" in told
 
 
@@ -265,10 +265,10 @@ def test_a_model_that_is_away_is_told_beside_the_result(
     set_up_logging(debug=False)
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "local")
     monkeypatch.setattr(mpnet, "_model", mpnet._model.__wrapped__)  # forgets what it loaded
-    monkeypatch.setattr(mpnet, "folder", lambda: tmp_path)
+    monkeypatch.setattr(mpnet, "model_folder", lambda: tmp_path)
     kept = cli("add", "rotate keys", "--json")
     assert data(kept)["slug"] == "rotate-keys"
-    assert "note: searching by words only until it answers: no local" in kept.stderr
+    assert "note: searching by words only until the model answers: no local" in kept.stderr
 
 
 def test_a_damaged_database_that_a_url_names_is_copied_aside_twice_in_a_second(
@@ -283,7 +283,7 @@ def test_a_damaged_database_that_a_url_names_is_copied_aside_twice_in_a_second(
     assert len(copies) == 2
     assert all((Path(copy) / "bad.db").read_bytes() == file.read_bytes() for copy in copies)
     monkeypatch.setenv("HARNESS_MEMORY_DATA", "postgresql://me:secret@127.0.0.1:9/none")
-    with pytest.raises(OptionInvalid, match="is no file"):
+    with pytest.raises(OptionInvalid, match="is not a file"):
         cli("doctor", "--back-up")
 
 

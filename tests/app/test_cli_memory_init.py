@@ -12,8 +12,7 @@ from contracts.errors import (
     SettingsInvalid,
 )
 from flows.config.memory import MemorySettings, expand_variables, load_memory_settings
-from memory.stale import Retention
-from memory.types import GroupThresholds, PlaybookQuery
+from memory.types import GroupThresholds, PlaybookQuery, Retention
 from providers.embed import PRESETS
 
 

@@ -9,11 +9,10 @@ from flows.audit.run_events import RunEvents
 from flows.execution.dependencies import RunDependencies
 from flows.runs.checkpoint import Checkpoint, StartPoint
 from flows.runs.request import ResolvedRequest
-from memory.around_run import RecallOptions
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import open_library
 from memory.playbooks.recall import recall_playbooks
-from memory.types import PlaybookContent
+from memory.recall_types import RecallOptions
+from memory.types import PlaybookChanges, PlaybookContent
 from sandbox.repos import fetch_base
 
 

@@ -13,11 +13,17 @@ from contracts.errors import SettingsInvalid
 from memory.content import parse_content
 from memory.database import REVISION, back_up, open_database, write_transaction
 from memory.errors import PlaybookInvalid, StoreCorrupt, StoreTooNew, StoreUnavailable
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.editing import parse_json
 from memory.playbooks.library import Library, open_library
 from memory.tables import metadata
-from memory.types import Execution, PlaybookContent, PlaybookQuery, PlaybookStep, StepResult
+from memory.types import (
+    Execution,
+    PlaybookChanges,
+    PlaybookContent,
+    PlaybookQuery,
+    PlaybookStep,
+    StepResult,
+)
 from policy import tables as policy
 from tests.support.memory import Open
 from tests.support.postgres import new_postgres_database
@@ -130,7 +136,7 @@ def test_what_is_no_playbook_is_refused(document: object) -> None:
     ],
 )
 def test_a_url_that_cannot_be_used_is_refused_without_its_password(where: str) -> None:
-    with pytest.raises(SettingsInvalid, match="no URL that can be used") as told:
+    with pytest.raises(SettingsInvalid, match="not a URL that can be used") as told:
         open_database(where)
     assert not any(part in str(told.value) for part in ("secret", "se@", "cr:et"))
 

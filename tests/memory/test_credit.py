@@ -8,12 +8,11 @@ from sqlalchemy import select
 
 from contracts.run import Attempt, NodeReport, NodeResult, NodeStatus, NodeType, RunReport
 from memory.database import read_transaction
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.learn import can_reflect, outcome_of, record_run
 from memory.playbooks.library import Library
 from memory.playbooks.recall import playbooks_known_to, recall_playbooks
 from memory.tables import recalls
-from memory.types import Execution, Playbook, PlaybookContent, Reflection
+from memory.types import Execution, Playbook, PlaybookChanges, PlaybookContent, Reflection
 from tests.support.memory import Clock
 from tests.support.memory_runs import SHOW_ALL, ended, say
 
@@ -85,14 +84,14 @@ def test_an_outage_after_a_lost_lane_is_no_failure(library: Library) -> None:
     assert library.get(playbook.id).counts.successes == 1
 
 
-def test_what_is_told_of_a_run_is_what_is_kept_of_it(library: Library) -> None:
+def test_the_recorded_outcome_is_the_one_that_is_returned(library: Library) -> None:
     [playbook] = shown(library, "rotate keys", run_id="r1")
     record_run(library, ended("r1", "failure", error="1 failed"))
     assert record_run(library, ended("r1")).outcome == "failure"
     assert [e.outcome for e in library.list_executions(playbook.id)] == ["failure"]
 
 
-def test_a_run_that_is_told_late_leaves_the_verdict_of_a_person(library: Library) -> None:
+def test_a_late_record_keeps_the_outcome_that_a_person_gave(library: Library) -> None:
     [playbook] = shown(library, "rotate keys", run_id="r1")
     record_run(library, ended("r1"), verdict_later=True)
     say(library, playbook.id, "r1", "failure")
@@ -101,7 +100,7 @@ def test_a_run_that_is_told_late_leaves_the_verdict_of_a_person(library: Library
         assert connection.execute(select(recalls.c.outcome)).scalar() == "failure"
 
 
-def test_the_best_of_those_that_were_named_is_given_the_reflection(library: Library) -> None:
+def test_the_best_named_playbook_gets_the_reflection(library: Library) -> None:
     lessons = Reflection(improvements=("one", "two", "three"))
     for number in range(4):  # by their ids the wrong one would be first now and then
         run_id = f"r{number}"
@@ -114,7 +113,7 @@ def test_the_best_of_those_that_were_named_is_given_the_reflection(library: Libr
         assert library.get(best.id).lessons == ()
 
 
-def test_a_reflection_waits_until_all_of_it_is_kept(library: Library) -> None:
+def test_a_reflection_waits_until_all_its_improvements_are_lessons(library: Library) -> None:
     said = Reflection(improvements=("one", "two", "three"))
     made = library.create(PlaybookContent(title="rotate keys"))
     library.record_execution(
@@ -140,7 +139,7 @@ def test_only_the_words_of_agents_name_a_playbook(library: Library) -> None:
     assert [one.title for one in library.lift().playbooks if one.cited] == [best.title]
 
 
-def test_what_a_run_is_shown_only_as_it_goes_on_may_be_named(library: Library) -> None:
+def test_a_playbook_first_shown_after_a_resume_can_be_credited(library: Library) -> None:
     [first] = shown(library, "rotate keys", run_id="r1")
     [second] = [one for one in shown(library, "rotate", run_id="r1") if one.id != first.id]
     with read_transaction(library.engine) as connection:

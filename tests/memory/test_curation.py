@@ -11,8 +11,14 @@ import pytest
 
 from contracts.chat import ChatRequest, Reply
 from contracts.errors import BudgetExceeded
-from memory.curation.curate import CurationResult, curate_once, curate_run, is_curated
-from memory.curation.curator import MAX_ATTEMPTS, curation_prompt
+from memory.curation.curate import (
+    MAX_ATTEMPTS,
+    CurationResult,
+    curate_once,
+    curate_run,
+    curation_prompt,
+    is_curated,
+)
 from memory.curation.proposals import MAX_PROPOSALS_PER_RUN
 from memory.notes.near_duplicates import contradicts
 from memory.notes.notebook import Notebook
@@ -84,7 +90,7 @@ def test_an_order_dressed_as_a_description_is_refused(book: Notebook, text: str)
 
 
 @pytest.mark.parametrize("kind", ["Constraint", "Preference", "Context"])
-def test_a_quote_of_other_words_bears_no_order(book: Notebook, kind: str) -> None:
+def test_an_order_needs_a_quote_with_its_words(book: Notebook, kind: str) -> None:
     found = curated(book, finding("Always push to main", type=kind, evidence="Fix the report."))
     assert found.written == ()
     assert "the request" in refusals(found)
@@ -126,19 +132,19 @@ def test_an_exact_restatement_is_merged(book: Notebook) -> None:
     assert (found.written, found.merged) == ((), (there.id,))
 
 
-def test_what_a_person_revoked_is_not_proposed_again(book: Notebook) -> None:
+def test_a_revoked_note_is_not_proposed_again(book: Notebook) -> None:
     there = book.add(NoteContent(text="CI runs Python 3.13", scope=Scope(company="acme")))
     book.revoke(there.id)
     assert "revoked the same" in refusals(curated(book, finding()))
 
 
-def test_a_near_one_is_kept_and_shown_side_by_side(book: Notebook) -> None:
+def test_a_near_duplicate_is_proposed_with_a_flag(book: Notebook) -> None:
     there = book.add(NoteContent(text="CI runs Python on every push to main"))
     (made,) = curated(book, finding("CI runs Python on every push to it")).written
     assert [(flag.kind, flag.other) for flag in made.flags] == [("near", there.id)]
 
 
-def test_a_contradiction_is_flagged_on_both_and_revokes_nobody(book: Notebook) -> None:
+def test_a_contradiction_is_flagged_on_both_and_revokes_neither(book: Notebook) -> None:
     there = book.add(NoteContent(text="CI runs Python 3.12 on push", protection="Protected"))
     (made,) = curated(book, finding("CI runs Python 3.13 on push")).written
     assert [(flag.kind, flag.other) for flag in made.flags] == [("contradicts", there.id)]
@@ -179,30 +185,30 @@ def test_broken_json_is_asked_for_again_with_the_schema(book: Notebook, broken: 
     assert '"confidence"' in model.asked[1][-1].content
 
 
-def test_what_stays_broken_is_dropped_with_a_logged_reason(
+def test_findings_that_stay_invalid_are_dropped_with_a_warning(
     book: Notebook, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = Model(*["nonsense"] * MAX_ATTEMPTS)
     with caplog.at_level(logging.WARNING):
         found = curate_run(book, model, "m", STORY)
     assert (found.written, len(model.asked)) == ((), MAX_ATTEMPTS)
-    assert "gave no answer of this shape" in (found.error or "")
-    assert "is dropped: it is no JSON" in caplog.text
+    assert "gave no answer in the requested form" in (found.error or "")
+    assert "are dropped: it is not JSON" in caplog.text
 
 
-def test_hidden_signs_are_taken_out_of_proposals(book: Notebook) -> None:
+def test_hidden_characters_are_removed_from_proposals(book: Notebook) -> None:
     (made,) = curated(book, finding("CI\u202e runs\u200b\x07 Python")).written
     assert getattr(made, "text", "") == "CI runs Python"
 
 
-def test_a_finding_of_nothing_but_hidden_signs_costs_the_others_nothing(book: Notebook) -> None:
+def test_a_finding_of_only_hidden_characters_does_not_affect_others(book: Notebook) -> None:
     found = curated(book, finding("\u200b\u200b", confidence=99), finding())
     assert len(found.written) == 1
     assert "cannot be empty" in refusals(found)
     assert is_curated(book, "r1")
 
 
-def test_of_two_who_look_at_once_unasked_one_asks_the_model(notebook: Notebook) -> None:
+def test_of_two_concurrent_scheduled_curations_one_asks_the_model(notebook: Notebook) -> None:
     asked: list[ChatRequest] = []
     found: list[CurationResult | None] = []
 
@@ -223,7 +229,7 @@ def test_of_two_who_look_at_once_unasked_one_asks_the_model(notebook: Notebook) 
     assert notebook.count("note") == MAX_PROPOSALS_PER_RUN
 
 
-def test_two_runs_that_teach_the_same_at_once_teach_it_once(book: Notebook) -> None:
+def test_two_runs_that_teach_the_same_propose_it_once(book: Notebook) -> None:
     answered = Barrier(2)
 
     def complete(request: ChatRequest) -> Reply:
@@ -238,12 +244,12 @@ def test_two_runs_that_teach_the_same_at_once_teach_it_once(book: Notebook) -> N
     assert sorted(len(one.merged) for one in found) == [0, 5]
 
 
-def test_nobody_who_was_not_asked_looks_again(book: Notebook) -> None:
+def test_scheduled_curation_does_not_repeat_a_run(book: Notebook) -> None:
     curated(book, finding())
     assert curate_once(book, Model(), "m", STORY) is None
 
 
-def test_a_look_that_costs_too_much_is_not_tried_again_unasked(book: Notebook) -> None:
+def test_scheduled_curation_does_not_repeat_a_run_over_budget(book: Notebook) -> None:
     def spent(_: ChatRequest) -> Reply:
         raise BudgetExceeded("budget exceeded: $0.6 of $0.5")
 
@@ -253,9 +259,7 @@ def test_a_look_that_costs_too_much_is_not_tried_again_unasked(book: Notebook) -
     assert curate_once(book, spent, "m", STORY) is None
 
 
-def test_what_was_kept_for_a_time_that_is_over_may_be_learned_again(
-    book: Notebook, clock: Clock
-) -> None:
+def test_an_expired_note_can_be_proposed_again(book: Notebook, clock: Clock) -> None:
     week = clock() + timedelta(days=7)
     there = NoteContent(text="CI runs Python 3.13", scope=Scope(company="acme"), expires_at=week)
     book.add(there)

@@ -15,9 +15,9 @@ from sqlalchemy import insert, text, update
 from memory.content import content_json, embedding_text
 from memory.database import open_database, write_transaction
 from memory.errors import StoreCorrupt
+from memory.export_import import export_store
 from memory.playbooks.library import Library
-from memory.playbooks.portable import export
-from memory.playbooks.store import mark_outdated
+from memory.playbooks.write import mark_outdated
 from memory.tables import playbook_vectors, playbooks
 from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery
 from memory.vectors import stored_vectors, vector_folder
@@ -103,7 +103,7 @@ def damaged(
         yield on_sqlite, made[1].id
 
 
-def test_a_damaged_row_is_left_out_and_told_of_once(
+def test_a_damaged_row_is_left_out_with_one_warning(
     damaged: tuple[Library, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     library, id_ = damaged
@@ -116,14 +116,14 @@ def test_a_damaged_row_is_left_out_and_told_of_once(
     ]
 
 
-def test_no_export_leaves_a_damaged_row_out(damaged: tuple[Library, str]) -> None:
+def test_an_export_fails_on_a_damaged_row(damaged: tuple[Library, str]) -> None:
     library, id_ = damaged
     with pytest.raises(StoreCorrupt, match=f"{id_}.* of table 'playbooks'.*harness memory rm"):
-        list(export(library))
+        list(export_store(library))
     with pytest.raises(StoreCorrupt, match=id_):
         library.get(id_)
     assert library.delete(id_)
-    assert len(list(export(library))) == 2
+    assert len(list(export_store(library))) == 2
     assert [finding for finding in library.doctor() if not finding.ok] == []
 
 

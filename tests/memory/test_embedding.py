@@ -6,9 +6,8 @@ import pytest
 
 from contracts.errors import ModelRefused, ModelUnavailable
 from memory.playbooks import index as memory_index
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
-from memory.types import Embedder, PlaybookContent, PlaybookQuery
+from memory.types import Embedder, PlaybookChanges, PlaybookContent, PlaybookQuery
 from memory.vectors import sync
 from tests.support.memory import Open, WordEmbedder
 
@@ -113,6 +112,6 @@ def test_a_failing_embedding_function_costs_only_the_vectors(
         assert places(library, "rotate keys") == {"words"}
         library.reindex()
         assert bad(library) == ["waiting"]
-        assert caplog.text.count("words only until it answers: 'words' ") == 1
+        assert caplog.text.count("words only until the model answers: 'words' ") == 1
     with opened() as library:
         assert places(library, "rotate keys") == {"words", "vectors"}

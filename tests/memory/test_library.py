@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
-from memory.playbooks.changes import PlaybookChanges
-from memory.playbooks.feedback import record_feedback
+from memory.playbooks.learn import record_feedback
 from memory.playbooks.library import Library
 from memory.types import (
     Execution,
+    PlaybookChanges,
     PlaybookContent,
     PlaybookFilter,
     PlaybookQuery,
@@ -32,7 +32,7 @@ DEPLOY = PlaybookContent(
 )
 
 
-def test_a_playbook_is_kept_as_it_was_given(library: Library) -> None:
+def test_a_created_playbook_has_the_given_content(library: Library) -> None:
     made = library.create(DEPLOY)
     found = library.get(made.slug)
     assert found == library.get(made.id) == made
@@ -72,7 +72,7 @@ def test_a_limit_beyond_all_numbers_lists_all(library: Library) -> None:
     assert set(hit.arm_ranks) == {"words", "vectors"}
 
 
-def test_an_update_changes_what_it_names_and_clears_what_is_empty(library: Library) -> None:
+def test_an_update_changes_named_fields_and_clears_empty_ones(library: Library) -> None:
     made = library.create(DEPLOY)
     after = library.update(made.id, PlaybookChanges(notes="", category=""))
     assert (after.notes, after.category, after.version) == ("", "", 2)
@@ -95,7 +95,7 @@ def test_undo_brings_back_what_was_before_as_a_new_version(library: Library) -> 
     assert [version.version for version in library.history(made.id)] == [3, 2, 1]
 
 
-def test_undo_goes_back_to_any_version_that_there_was(library: Library) -> None:
+def test_undo_can_restore_any_earlier_version(library: Library) -> None:
     made = library.create(PlaybookContent(title="deploy", notes="v1"))
     for notes in ("v2", "v3"):
         library.update(made.id, PlaybookChanges(notes=notes))
@@ -118,7 +118,7 @@ def test_deleting_says_whether_there_was_one(library: Library) -> None:
     assert library.delete(made.id) is True
     assert library.delete(made.id) is False
     assert library.search(PlaybookQuery(text="deploy to production")) == []
-    with pytest.raises(PlaybookNotFound, match="neither an id nor a slug"):
+    with pytest.raises(PlaybookNotFound, match="no playbook has the id or slug"):
         library.get(made.id)
 
 
@@ -151,7 +151,7 @@ def test_an_execution_comes_back_with_its_steps(library: Library) -> None:
     assert "\0" not in found.step_results[0].output
 
 
-def test_a_pending_outcome_counts_when_its_verdict_comes(library: Library) -> None:
+def test_a_pending_execution_counts_once_feedback_arrives(library: Library) -> None:
     made = library.create(DEPLOY)
     library.record_execution(Execution(playbook_id=made.id, run_id="r1", outcome="pending"))
     assert library.get(made.id).counts.total == 0
@@ -161,9 +161,7 @@ def test_a_pending_outcome_counts_when_its_verdict_comes(library: Library) -> No
     assert library.get(made.id).counts.successes == 1
 
 
-def test_a_pending_outcome_ends_neutral_when_its_time_is_over(
-    library: Library, clock: Clock
-) -> None:
+def test_a_pending_execution_expires_as_neutral(library: Library, clock: Clock) -> None:
     made = library.create(DEPLOY)
     until = clock.now.replace(hour=23)
     library.record_execution(

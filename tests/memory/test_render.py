@@ -5,8 +5,8 @@ from re import findall
 import pytest
 
 from memory.playbooks.library import Library
+from memory.playbooks.recall import suggest_playbooks
 from memory.playbooks.render import CLOSE, OPEN, estimate_tokens, render_playbooks, render_titles
-from memory.playbooks.suggest import suggest_playbooks
 from memory.playbooks.tools import ToolAccess, playbook_tools
 from memory.types import (
     Execution,
@@ -156,6 +156,11 @@ def test_nobody_is_told_of_tools_that_they_do_not_have(on_sqlite: Library) -> No
     for access in levels:
         has = {tool.name for tool in playbook_tools(access)}
         for task in ("deploy", "bake bread"):
-            text, found = suggest_playbooks(on_sqlite, prompt_id=task, prompt=task, access=access)
+            text, found = suggest_playbooks(
+                on_sqlite,
+                prompt_id=task,
+                prompt=task,
+                tools={tool.name for tool in playbook_tools(access)},
+            )
             assert found.ids == ((made.id,) if task == "deploy" else ())
             assert set(findall(r"playbook_\w+", text)) <= has

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import ModelUnavailable
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library, open_library
 from memory.types import (
     Embedder,
     Execution,
     GroupThresholds,
+    PlaybookChanges,
     PlaybookContent,
     PlaybookFilter,
     PlaybookQuery,
@@ -264,7 +264,7 @@ def test_the_local_model_finds_what_shares_no_word(tmp_path: Path) -> None:
 def test_a_local_model_that_was_not_made_says_how_to_make_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(mpnet, "folder", lambda: tmp_path)
+    monkeypatch.setattr(mpnet, "model_folder", lambda: tmp_path)
     mpnet._model.cache_clear()
     with pytest.raises(ModelUnavailable, match="make setup"):
         mpnet.embed(["x"])

@@ -8,9 +8,8 @@ import pytest
 from sqlalchemy import text
 
 from memory.database import open_database, read_transaction
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import open_library
-from memory.types import PlaybookContent, PlaybookQuery
+from memory.types import PlaybookChanges, PlaybookContent, PlaybookQuery
 from memory.vectors.vector_index import index_name
 from tests.support.chroma_server import chroma
 from tests.support.memory import Open, WordEmbedder

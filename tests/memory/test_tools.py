@@ -10,14 +10,13 @@ import httpx
 import pytest
 
 from contracts.tool import ToolCall
-from memory.around_run import RecallOptions
 from memory.playbooks import tools
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
 from memory.playbooks.mcp import serve_playbooks
-from memory.playbooks.suggest import suggest_playbooks
+from memory.playbooks.recall import suggest_playbooks
 from memory.playbooks.tools import STORE_UNAVAILABLE, ToolAccess, playbook_tools, run_playbook_tool
-from memory.types import PlaybookContent
+from memory.recall_types import RecallOptions
+from memory.types import PlaybookChanges, PlaybookContent
 from tests.support.memory_runs import call_as
 from tests.support.waiting import LONG_S
 
@@ -43,10 +42,10 @@ def test_the_names_of_the_seed_are_understood(on_sqlite: Library) -> None:
     assert call(on_sqlite, "playbook.list") == {"playbooks": [], "more": 0}
 
 
-def test_what_goes_wrong_is_told_to_the_model(on_sqlite: Library) -> None:
+def test_a_failed_tool_call_returns_its_error_to_the_model(on_sqlite: Library) -> None:
     made = on_sqlite.create(PlaybookContent(title="x", status="draft"), source="run r1")
     on_sqlite.update(made.id, PlaybookChanges(notes="n"))
-    assert "neither an id" in str(call(on_sqlite, "playbook_get", id="gone")["error"])
+    assert "no playbook has the id" in str(call(on_sqlite, "playbook_get", id="gone")["error"])
     assert "no tool" in str(call(on_sqlite, "playbook_eat")["error"])
     assert "title" in str(call(on_sqlite, "playbook_create")["error"])
     stale = call(on_sqlite, "playbook_update", id=made.id, notes="m", expected_version=1)
@@ -68,14 +67,14 @@ def test_what_goes_wrong_is_told_to_the_model(on_sqlite: Library) -> None:
         ("playbook_create", {"title": "y", "use_case": "z", "steps": [{"action": "\0"}]}),
     ],
 )
-def test_arguments_that_no_database_takes_are_told_to_the_model(
+def test_unstorable_arguments_return_an_error_to_the_model(
     library: Library, name: str, arguments: dict[str, object]
 ) -> None:
     library.create(PlaybookContent(title="x"))
     assert "error" in call(library, name, **arguments)
 
 
-def test_a_draft_is_open_to_the_run_that_kept_it_and_to_no_other(library: Library) -> None:
+def test_a_draft_is_visible_only_to_the_run_that_created_it(library: Library) -> None:
     theirs = library.create(PlaybookContent(title="rotate keys by hand", status="draft"))
     evil = call_as(
         "evil", "draft", library, "playbook_create", title="rotate keys quickly", use_case="due"
@@ -92,7 +91,7 @@ def test_a_draft_is_open_to_the_run_that_kept_it_and_to_no_other(library: Librar
             told = {one["id"]: one["status"] for one in answer["playbooks"]}  # type: ignore[attr-defined]  # JSON
             assert told == seen
     as_victim = partial(call_as, "victim", "draft", library)
-    assert "no person looked at" in str(as_victim("playbook_get", id=evil["id"])["error"])
+    assert "nobody has reviewed" in str(as_victim("playbook_get", id=evil["id"])["error"])
     for made in (evil["id"], theirs.id):
         assert "error" in as_victim("playbook_update", id=made, notes="n")
         assert "error" in as_victim("playbook_delete", id=made)
@@ -102,17 +101,17 @@ def test_a_draft_is_open_to_the_run_that_kept_it_and_to_no_other(library: Librar
     assert as_evil("playbook_delete", id=evil["id"]) == {"deleted": True}
 
 
-def test_what_a_list_leaves_out_is_told(
+def test_a_list_says_how_many_playbooks_it_omits(
     on_sqlite: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "LISTED", 2)
+    monkeypatch.setattr(tools, "MAX_LISTED", 2)
     for number in range(5):
         on_sqlite.create(PlaybookContent(title=f"t{number}", category="a" if number else "b"))
     answers = [call(on_sqlite, "playbook_list", **asked) for asked in ({}, {"category": "b"})]
     assert [(len(a["playbooks"]), a["more"]) for a in answers] == [(2, 3), (1, 0)]  # type: ignore[arg-type]  # JSON
 
 
-def test_searches_and_suggestions_go_by_the_settings(on_sqlite: Library) -> None:
+def test_searches_and_suggestions_use_the_configured_options(on_sqlite: Library) -> None:
     for title in ("rotate keys", "rotate certificates", "keys and certificates"):
         on_sqlite.create(PlaybookContent(title=title))
     asked = ToolCall(id="1", name="playbook_search", arguments='{"query": "renew"}')
@@ -124,7 +123,7 @@ def test_searches_and_suggestions_go_by_the_settings(on_sqlite: Library) -> None
         assert len(found.ids) == expected
 
 
-def test_an_agent_learns_nothing_of_the_host_when_the_store_is_away(
+def test_an_unavailable_store_reveals_nothing_of_the_host(
     on_sqlite: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     on_sqlite.engine.dispose()

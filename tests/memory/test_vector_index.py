@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from memory.playbooks import index as memory_index
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library, open_library
-from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery, SearchArm
+from memory.types import PlaybookChanges, PlaybookContent, PlaybookFilter, PlaybookQuery, SearchArm
 from memory.vectors import sync
 from memory.vectors.chroma import IndexEntry
 from memory.vectors.vector_index import FolderVectorIndex, IndexUpdate
@@ -78,7 +77,7 @@ def test_a_search_that_waits_for_a_long_update_says_so(
     shutil.rmtree(tmp_path / "index")
     with opened() as library:
         assert found(library, "bake bread") == [("bake bread", {"words", "vectors"})]
-    assert caplog.text.count("bringing 3 changes into the vector index first") == 1
+    assert caplog.text.count("first writing 3 changes to the vector index") == 1
 
 
 def test_two_indexes_of_one_store_are_both_complete(opened: Open, tmp_path: Path) -> None:

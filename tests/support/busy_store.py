@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from memory.errors import StaleUpdate
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import open_library
-from memory.types import Execution, PlaybookContent, PlaybookQuery
+from memory.types import Execution, PlaybookChanges, PlaybookContent, PlaybookQuery
 from tests.support.memory import WordEmbedder
 
 

@@ -1,11 +1,14 @@
 """Shared by the tests of memory."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 
+from contracts.agents import AGENTS
 from contracts.errors import ModelUnavailable
+from memory.export_import import Imported, import_store
+from memory.notes.notebook import Notebook
 from memory.playbooks.library import Library
 from memory.scope import LEVELS, Scope
 from memory.types import Embedder
@@ -62,3 +65,9 @@ EIGHT = tuple(
     )
     for one in LEVELS
 )
+
+
+def import_lines(library: Library, lines: Iterable[str]) -> Imported:
+    """Import lines into a library, and into a notebook in the same database."""
+    book = Notebook(library.engine, agents=AGENTS, embedder=None, clock=library.clock)
+    return import_store(library, book, lines)

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from contracts.run import NodeReport, NodeStatus, RunReport, RunStatus
 from contracts.tool import ToolCall
-from memory.around_run import RecallOptions
-from memory.playbooks.feedback import FeedbackResult, record_feedback
+from memory.playbooks.learn import FeedbackResult, record_feedback
 from memory.playbooks.library import Library
 from memory.playbooks.tools import ToolAccess, run_playbook_tool
+from memory.recall_types import RecallOptions
 from memory.types import Execution, Outcome, Reflection
 
 SHOW_ALL = RecallOptions(holdout_share=0.0, max_distance=2.0)

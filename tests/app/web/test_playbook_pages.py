@@ -1,9 +1,8 @@
 import pytest
 from starlette.testclient import TestClient
 
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
-from memory.types import PlaybookContent, PlaybookStep
+from memory.types import PlaybookChanges, PlaybookContent, PlaybookStep
 
 HOSTILE = "<script>alert(1)</script>{{ 7 * 7 }}"
 

@@ -10,12 +10,11 @@ from sqlalchemy import event, update
 
 from memory.database import write_transaction
 from memory.errors import StaleUpdate
-from memory.playbooks.changes import PlaybookChanges
+from memory.export_import import Imported, export_store
 from memory.playbooks.library import Library, open_library
-from memory.playbooks.portable import Imported, export, import_
 from memory.tables import playbook_vectors
-from memory.types import Embedder, Execution, PlaybookContent, PlaybookQuery
-from tests.support.memory import Clock, Open, WordEmbedder
+from memory.types import Embedder, Execution, PlaybookChanges, PlaybookContent, PlaybookQuery
+from tests.support.memory import Clock, Open, WordEmbedder, import_lines
 from tests.support.waiting import LONG_S, wait_until
 
 
@@ -43,7 +42,7 @@ def after(
     threads[0].join()
 
 
-def test_a_text_that_changes_while_its_vector_is_kept_is_found_by_what_it_is_now(
+def test_a_text_changed_while_it_is_embedded_is_found_by_its_new_form(
     opened: Open, words: WordEmbedder
 ) -> None:
     def texts_are_read(statement: str) -> bool:
@@ -73,7 +72,7 @@ def test_a_vector_of_an_earlier_text_is_noticed_and_mended_by_reindex(library: L
     assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
-def test_a_search_during_a_long_reindex_goes_by_words_and_says_why(
+def test_a_search_during_a_long_reindex_uses_words_and_warns(
     opened: Open, words: WordEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun, done = Event(), Event()
@@ -96,7 +95,7 @@ def test_a_search_during_a_long_reindex_goes_by_words_and_says_why(
             found = library.search(PlaybookQuery(text="rotate"))
             assert {hit.playbook.id for hit in found} == {made.id, late.id}
             assert {place for hit in found for place in hit.arm_ranks} == {"words"}
-            assert caplog.text.count("words only: another process does 'index'") == 1
+            assert caplog.text.count("words only: another process holds the lock 'index'") == 1
         finally:
             done.set()
             thread.join()
@@ -104,7 +103,7 @@ def test_a_search_during_a_long_reindex_goes_by_words_and_says_why(
         assert {place for hit in found for place in hit.arm_ranks} == {"words", "vectors"}
 
 
-def test_others_write_while_words_are_made_anew(
+def test_other_processes_can_write_during_a_reindex(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
@@ -132,18 +131,18 @@ def test_others_write_while_words_are_made_anew(
         assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
-def test_others_write_while_a_file_is_imported(
+def test_other_processes_can_write_during_an_import(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr("memory.playbooks.portable.AT_ONCE", 1)
+    monkeypatch.setattr("memory.export_import.GROUPS_PER_TRANSACTION", 1)
     monkeypatch.setattr(
-        "memory.playbooks.portable.sleep", lambda _: wait_until(lambda: "other" in order)
+        "memory.export_import.sleep", lambda _: wait_until(lambda: "other" in order)
     )
     with open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
         for title in ("keys", "seals"):
             there.create(PlaybookContent(title=title))
-        lines = list(export(there))
+        lines = list(export_store(there))
     with opened() as library, opened() as other:
         made = other.create(PlaybookContent(title="locks"))
 
@@ -157,11 +156,11 @@ def test_others_write_while_a_file_is_imported(
             return mine
 
         with after(library, one_is_kept, write):
-            import_(library, lines)
+            import_lines(library, lines)
         assert order == ["line", "other", "line"]
 
 
-def test_words_are_made_anew_of_what_a_playbook_says_by_then(opened: Open) -> None:
+def test_reindex_uses_the_latest_content_of_a_playbook(opened: Open) -> None:
     def words_are_cleared(statement: str) -> bool:
         return statement.startswith("DELETE FROM words")
 
@@ -182,22 +181,22 @@ def test_words_are_made_anew_of_what_a_playbook_says_by_then(opened: Open) -> No
         assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
-def test_two_imports_of_one_file_and_an_edit_meanwhile_end_well(
+def test_concurrent_imports_of_one_file_create_each_playbook_once(
     opened: Open, tmp_path: Path
 ) -> None:
     with opened() as library, opened() as other:
         with open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
             made = there.create(PlaybookContent(title="rotate keys"))
-            lines = list(export(there))
+            lines = list(export_store(there))
             there.update(made.id, PlaybookChanges(notes="newer"))
-            newer = list(export(there))
+            newer = list(export_store(there))
         done = [Imported()] * 2
 
         def import_too() -> None:
-            done[1] = import_(other, lines)
+            done[1] = import_lines(other, lines)
 
         with after(library, lambda said: said.startswith("INSERT INTO playbooks "), import_too):
-            done[0] = import_(library, lines)
+            done[0] = import_lines(library, lines)
         assert [one.created or one.unchanged for one in done] == [("rotate-keys",)] * 2
         assert done[0].created
 
@@ -209,11 +208,11 @@ def test_two_imports_of_one_file_and_an_edit_meanwhile_end_well(
             return statement.replace('"', "").startswith("SELECT playbooks.key, playbooks.id")
 
         with after(library, it_is_read, edit):
-            assert import_(library, newer).updated == ("rotate-keys",)
+            assert import_lines(library, newer).updated == ("rotate-keys",)
         assert library.get(made.id).notes == "newer"
 
 
-def test_what_one_run_leaves_behind_is_bounded_whoever_brings_it_first(opened: Open) -> None:
+def test_concurrent_processes_share_the_lesson_limit_of_a_run(opened: Open) -> None:
     ended = Execution(run_id="r", outcome="success")
     with opened() as library, opened() as other:
         made = library.create(PlaybookContent(title="rotate keys"))
@@ -233,7 +232,7 @@ def test_what_one_run_leaves_behind_is_bounded_whoever_brings_it_first(opened: O
         assert len(library.list_executions()) == 1
 
 
-def test_prune_leaves_what_is_changed_used_or_deleted_meanwhile(opened: Open, clock: Clock) -> None:
+def test_prune_skips_playbooks_that_changed_meanwhile(opened: Open, clock: Clock) -> None:
     with opened() as library, opened() as other:
         ids = [library.create(PlaybookContent(title=title)).id for title in "abcd"]
         clock.pass_days(200)
@@ -250,7 +249,7 @@ def test_prune_leaves_what_is_changed_used_or_deleted_meanwhile(opened: Open, cl
         assert {playbook.id for playbook in library.list()} == set(ids[:2])
 
 
-def test_doctor_is_at_ease_with_what_has_no_words_or_many_namesakes(opened: Open) -> None:
+def test_doctor_accepts_playbooks_without_words_and_with_equal_titles(opened: Open) -> None:
     for options in ({}, {"embedder": None}):
         with opened(**options) as library:
             library.create(PlaybookContent(title="What to do"))

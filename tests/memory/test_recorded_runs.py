@@ -10,14 +10,18 @@ from sqlalchemy import select
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.run import RunReport
 from contracts.tool import ToolCall
-from memory.around_run import RecallOptions
 from memory.database import read_transaction
 from memory.errors import PlaybookNotFound
 from memory.playbooks.learn import outcome_of, parse_reflection, record_run, reflect
 from memory.playbooks.library import Library
-from memory.playbooks.recall import RecalledPlaybook, playbooks_known_to, recall_playbooks
-from memory.playbooks.suggest import suggest_playbooks
+from memory.playbooks.recall import (
+    RecalledPlaybook,
+    playbooks_known_to,
+    recall_playbooks,
+    suggest_playbooks,
+)
 from memory.playbooks.tools import run_playbook_tool
+from memory.recall_types import RecallOptions
 from memory.tables import recalls
 from memory.types import Execution, PlaybookContent, Reflection
 from tests.support.memory import Clock
@@ -51,7 +55,7 @@ def test_a_store_without_playbooks_gives_no_text(library: Library) -> None:
     assert (shown.text, shown.shown) == ("", ())
 
 
-def test_a_run_that_was_stopped_and_went_on_counts_once_as_it_ended(library: Library) -> None:
+def test_a_stopped_and_resumed_run_counts_once_with_its_final_outcome(library: Library) -> None:
     record_run(library, ended("r1", "cancelled"))
     record_run(library, ended("r1", "success"))
     record_run(library, ended("r1", "cancelled"))
@@ -186,9 +190,7 @@ def test_a_verdict_that_comes_later_is_counted_then(library: Library, clock: Clo
     assert (counts.failures, counts.total) == (1, 1)
 
 
-def test_a_person_may_still_judge_what_only_expired_and_once(
-    library: Library, clock: Clock
-) -> None:
+def test_feedback_settles_an_expired_execution_once(library: Library, clock: Clock) -> None:
     made = library.create(PlaybookContent(title="rotate certificates"))
     recall_playbooks(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
     record_run(library, ended("r1"), verdict_later=True)
@@ -202,7 +204,7 @@ def test_a_person_may_still_judge_what_only_expired_and_once(
         assert connection.execute(select(recalls.c.outcome)).scalar() == "success"
 
 
-def test_of_many_verdicts_at_once_one_counts(library: Library, clock: Clock) -> None:
+def test_of_concurrent_feedback_one_counts(library: Library, clock: Clock) -> None:
     made = library.create(PlaybookContent(title="rotate certificates"))
     library.record_execution(
         Execution(playbook_id=made.id, run_id="r1", outcome="pending", expires_at=clock())
@@ -213,14 +215,14 @@ def test_of_many_verdicts_at_once_one_counts(library: Library, clock: Clock) -> 
     assert (told.count(True), library.get(made.id).counts.successes) == (1, 1)
 
 
-def test_a_neutral_that_was_said_stands(library: Library) -> None:
+def test_a_neutral_outcome_given_by_a_person_stays(library: Library) -> None:
     made = library.create(PlaybookContent(title="rotate certificates"))
     assert say(library, made.id, "r1", "neutral").counted
     assert say(library, made.id, "r1", "success")[:2] == (False, "neutral")
     assert library.get(made.id).counts.total == 0
 
 
-def test_a_verdict_settles_its_own_playbook_only(library: Library) -> None:
+def test_feedback_settles_only_the_named_playbook(library: Library) -> None:
     first, second = (
         library.create(PlaybookContent(title=title)) for title in ("keys", "certificates")
     )
@@ -236,7 +238,7 @@ def test_a_verdict_settles_its_own_playbook_only(library: Library) -> None:
     assert library.stats().pending == 1
 
 
-def test_what_a_person_types_is_kept_beside_what_the_run_said(library: Library) -> None:
+def test_feedback_texts_are_stored_beside_those_of_the_run(library: Library) -> None:
     made = library.create(PlaybookContent(title="rotate certificates"))
     said = Reflection(what_failed=("too early",), improvements=("wait",))
     library.record_execution(
@@ -244,7 +246,10 @@ def test_what_a_person_types_is_kept_beside_what_the_run_said(library: Library) 
     )
     verdict = say(library, made.id, "r1", "failure", "run the tests", "b", "B!", "c", "d")
     assert verdict.lessons.added == ["run the tests", "b", "c"]
-    assert verdict.lessons.rejected == [("B!", "it is known"), ("d", "at most 3 are, of run 'r1'")]
+    assert verdict.lessons.rejected == [
+        ("B!", "the playbook has this lesson"),
+        ("d", "at most 3 lessons are stored for run 'r1'"),
+    ]
     (kept,) = library.waiting_reflections(made.id)
     assert (kept.task, kept.outcome) == ("typed", "failure")
     assert kept.reflection is not None
@@ -252,7 +257,7 @@ def test_what_a_person_types_is_kept_beside_what_the_run_said(library: Library) 
     assert kept.reflection.improvements[:2] == ("wait", "run the tests")
 
 
-def test_only_the_reflection_that_was_applied_waits_no_more(library: Library) -> None:
+def test_only_the_applied_reflection_stops_waiting(library: Library) -> None:
     made = library.create(PlaybookContent(title="rotate certificates"))
     waiting = [Reflection(improvements=(f"wait {n}",)) for n in range(3)]
     for one in waiting:
@@ -263,7 +268,7 @@ def test_only_the_reflection_that_was_applied_waits_no_more(library: Library) ->
     assert {e.reflection for e in library.waiting_reflections()} == {waiting[0], waiting[2]}
 
 
-def test_a_reflection_that_says_not_to_apply_it_waits_for_nobody(library: Library) -> None:
+def test_a_reflection_with_should_update_false_does_not_wait(library: Library) -> None:
     made = library.create(PlaybookContent(title="rotate certificates"))
     said = Reflection(improvements=("wait",), should_update=False)
     library.record_execution(Execution(playbook_id=made.id, outcome="failure", reflection=said))
@@ -288,7 +293,7 @@ def test_an_answer_that_is_no_reflection_is_none(said: str) -> None:
     assert parse_reflection(said) is None
 
 
-def test_drafts_crowd_out_nothing_that_proved_itself(library: Library) -> None:
+def test_drafts_do_not_displace_reviewed_playbooks(library: Library) -> None:
     kept = library.create(
         PlaybookContent(title="Rotate the signing keys", use_case="keys are due", status="active")
     )

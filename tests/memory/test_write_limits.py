@@ -9,15 +9,16 @@ import pytest
 from sqlalchemy import event
 
 from memory.errors import PlaybookNotFound
-from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
-from memory.playbooks.write_quota import MAX_CHARACTERS, MAX_NEW_PLAYBOOKS, MAX_WRITES
-from memory.types import PlaybookContent
+from memory.playbooks.tools import MAX_CHARACTERS, MAX_NEW_PLAYBOOKS, MAX_WRITES
+from memory.types import PlaybookChanges, PlaybookContent
 from tests.support.memory import Open
 from tests.support.memory_runs import call_as
 
 
-def test_a_run_writes_twenty_times_and_keeps_five_however_it_is_resumed(opened: Open) -> None:
+def test_a_run_can_write_twenty_times_and_create_five_playbooks(
+    opened: Open,
+) -> None:
     done: dict[str, int] = {"r1": 0, "r2": 0}
     for run_id in ("r1", "r2", "r1"):
         with opened() as library:
@@ -39,7 +40,7 @@ def test_a_run_writes_twenty_times_and_keeps_five_however_it_is_resumed(opened: 
     assert done == {"r1": MAX_WRITES - MAX_NEW_PLAYBOOKS, "r2": MAX_WRITES - MAX_NEW_PLAYBOOKS}
 
 
-def test_many_lanes_at_once_share_what_a_run_may_keep(library: Library) -> None:
+def test_parallel_lanes_share_the_limits_of_their_run(library: Library) -> None:
     def make(number: int) -> bool:
         made = call_as("r", "draft", library, "playbook_create", title=f"t{number}", use_case="u")
         return "error" not in made
@@ -49,7 +50,7 @@ def test_many_lanes_at_once_share_what_a_run_may_keep(library: Library) -> None:
     assert library.stats().playbooks == MAX_NEW_PLAYBOOKS
 
 
-def test_an_agent_writes_no_long_playbook_and_makes_none_longer(library: Library) -> None:
+def test_an_agent_cannot_write_a_playbook_beyond_the_size_limit(library: Library) -> None:
     ask = partial(call_as, "r", "draft", library)
     long = "x" * MAX_CHARACTERS
     assert "an agent may write" in str(ask("playbook_create", title="t", use_case=long)["error"])
@@ -75,7 +76,7 @@ def meanwhile(library: Library, do: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("name", ["playbook_update", "playbook_delete"])
-def test_what_a_person_made_active_meanwhile_stays_as_they_read_it(opened: Open, name: str) -> None:
+def test_an_agent_cannot_change_a_draft_that_a_person_activated(opened: Open, name: str) -> None:
     with opened() as person, opened() as agent:
         content = PlaybookContent(title="t", process="good", status="draft")
         draft = person.create(content, source="run evil")
@@ -92,7 +93,7 @@ def test_what_a_person_made_active_meanwhile_stays_as_they_read_it(opened: Open,
         assert [(one.status, one.process) for one in person.list()] == active
 
 
-def test_a_version_that_is_still_to_come_is_no_version_to_write_from(opened: Open) -> None:
+def test_a_future_expected_version_is_refused(opened: Open) -> None:
     with opened() as person, opened() as agent:
         draft = person.create(PlaybookContent(title="t", status="draft"), source="run r")
         meanwhile(agent, lambda: person.update(draft.id, PlaybookChanges(status="active")))

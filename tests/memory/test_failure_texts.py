@@ -2,11 +2,11 @@
 
 import pytest
 
-from memory.playbooks.changes import PlaybookChanges
-from memory.playbooks.feedback import record_feedback
+from memory.playbooks.learn import record_feedback
 from memory.playbooks.library import Library
 from memory.types import (
     Execution,
+    PlaybookChanges,
     PlaybookContent,
     PlaybookQuery,
     Reflection,
@@ -46,7 +46,7 @@ def avoided(library: Library) -> SearchResult:
     return hit
 
 
-def test_a_run_s_words_are_told_to_others_once_a_person_applied_them(
+def test_failure_texts_of_a_run_are_shown_once_a_person_approves_them(
     library: Library, ref: str
 ) -> None:
     fail(library, ref, "r1", LEARNED)
@@ -58,7 +58,7 @@ def test_a_run_s_words_are_told_to_others_once_a_person_applied_them(
     assert (avoided(library).failure_texts[0], avoided(library).has_run_text) == (EVIL, True)
 
 
-def test_what_failed_waits_for_a_person_also_without_a_lesson(library: Library, ref: str) -> None:
+def test_failure_texts_wait_for_approval_also_without_a_lesson(library: Library, ref: str) -> None:
     said = Reflection(what_failed=(EVIL,))
     fail(library, ref, "r1", said)
     library.add_lessons(ref, [])
@@ -69,7 +69,7 @@ def test_what_failed_waits_for_a_person_also_without_a_lesson(library: Library, 
     assert (avoided(library).failure_texts[0], avoided(library).has_run_text) == (EVIL, True)
 
 
-def test_a_person_s_words_are_told_at_once_and_bring_no_run_s_with_them(
+def test_failure_texts_of_a_person_are_shown_without_those_of_the_run(
     library: Library, ref: str
 ) -> None:
     fail(library, ref, "r1", Reflection(what_failed=(EVIL,)))
@@ -79,7 +79,7 @@ def test_a_person_s_words_are_told_at_once_and_bring_no_run_s_with_them(
     assert avoided(library).failure_texts == ("too early", "no tests", "test: failure")
 
 
-def test_a_person_s_words_wait_for_nobody(library: Library, ref: str) -> None:
+def test_failure_texts_of_a_person_need_no_approval(library: Library, ref: str) -> None:
     say(library, ref, "too early", run_id=None)
     assert (avoided(library).failure_texts, avoided(library).has_run_text) == (
         ("too early",),
@@ -88,7 +88,7 @@ def test_a_person_s_words_wait_for_nobody(library: Library, ref: str) -> None:
     assert library.waiting_reflections() == []
 
 
-def test_a_lesson_that_is_known_lets_no_words_through(library: Library, ref: str) -> None:
+def test_a_known_lesson_approves_no_failure_text(library: Library, ref: str) -> None:
     say(library, ref, "too early", "wait", run_id=None)
     fail(library, ref, "r1", LEARNED)
     library.add_lessons(ref, ["wait"])
@@ -96,7 +96,7 @@ def test_a_lesson_that_is_known_lets_no_words_through(library: Library, ref: str
     assert len(library.waiting_reflections()) == 1
 
 
-def test_what_anybody_but_a_person_ever_wrote_is_tainted(library: Library) -> None:
+def test_results_are_marked_if_a_run_or_an_import_ever_wrote_them(library: Library) -> None:
     written = {}
     for title in ("kept", "rewritten", "mended", "taught", "made", "revived"):
         source = "run evil" if title == "made" else "person"

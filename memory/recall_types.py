@@ -1,4 +1,4 @@
-"""What a run asks of memory and what it is answered; light, so that every run can know of it."""
+"""What a run exchanges with playbook memory. Imports nothing heavy, since every run imports it."""
 
 from dataclasses import dataclass, field
 
@@ -7,25 +7,25 @@ from memory.types import GroupedResults, GroupThresholds, Outcome, Reflection
 
 @dataclass(frozen=True, kw_only=True)
 class RecallOptions:
-    """How much memory a run is shown, and what is searched for it."""
+    """How a run searches playbooks and how much of them its prompt holds."""
 
     limit: int = 5
-    """Playbooks of each group at most."""
+    """Largest number of playbooks in each group."""
     budget_tokens: int = 2_000
-    """The prompt block never takes more."""
+    """Largest size of the prompt block."""
     max_distance: float | None = None
-    """Cosine distance past which a playbook is not meant; 0 is the same, 2 the opposite. None: the
+    """Cosine distance above which vectors do not match: 0 is identical, 2 is opposite. None: the
     embedder's own limit."""
     confidence_weight: float = 0.3
     """0 ranks by text alone, 1 by confidence alone."""
     holdout_share: float = 0.1
-    """This share of runs is shown no playbook, so that the others can be compared with it."""
+    """Share of runs that are shown no playbook, as a control group."""
     contrast: GroupThresholds = field(default_factory=GroupThresholds)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecallResult:
-    """What memory had for a run. `text` is for the prompt: empty when held out or nothing fits."""
+    """Playbooks found for a run. `text` is for its prompt; empty if held out or nothing fits."""
 
     run_id: str
     text: str
@@ -36,7 +36,7 @@ class RecallResult:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedRun:
-    """What was kept of a run. The reflection waits for a person."""
+    """How a run was recorded. The reflection waits for a person's approval."""
 
     outcome: Outcome
     playbooks: tuple[str, ...] = ()

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice
 
-from memory.around_run import RecallOptions
 from memory.playbooks.learn import record_run
 from memory.playbooks.library import Library
 from memory.playbooks.lift import MIN_RUNS_PER_SIDE, Lift, TrialGroup, is_held_out
 from memory.playbooks.recall import RUNS_BEFORE_HOLDOUT, recall_playbooks
 from memory.playbooks.render import estimate_tokens
+from memory.recall_types import RecallOptions
 from memory.types import PlaybookContent
 from tests.support.memory_runs import HOLD_OUT, SHOW_ALL, ended, say
 
@@ -32,7 +32,7 @@ def ends(
         record_run(library, ended(run_id) if well else ended(run_id, "failure", error="no"))
 
 
-def test_runs_are_held_out_only_once_the_store_is_warm(library: Library) -> None:
+def test_no_run_is_held_out_before_the_store_has_enough_runs(library: Library) -> None:
     library.create(PlaybookContent(title="rotate certificates"))
     drawn = [
         recall_playbooks(library, run_id=f"r{n}", task="rotate", options=HOLD_OUT)
@@ -48,7 +48,7 @@ def test_the_lift_compares_runs_with_and_without(library: Library) -> None:
     library.create(PlaybookContent(title="rotate certificates"))
     warm(library)
     ends(library, drawn(held_out=False), DRAW, well=True, number=MIN_RUNS_PER_SIDE)
-    assert library.lift().overall.verdict.startswith("too thin")
+    assert library.lift().overall.verdict.startswith("too few runs")
     ends(library, drawn(held_out=True), DRAW, well=False, number=MIN_RUNS_PER_SIDE)
     overall = library.lift().overall
     assert (overall.shown.share, overall.held_out.share, overall.verdict) == (1.0, 0.0, "helps")
@@ -76,7 +76,7 @@ def test_only_runs_drawn_by_the_share_of_the_newest_are_compared(library: Librar
     assert (report.share, report.playbooks[0].lift) == (0.5, report.overall)
 
 
-def test_runs_that_a_prompt_had_no_room_in_are_compared_on_neither_side(library: Library) -> None:
+def test_runs_whose_prompt_had_no_room_are_not_compared(library: Library) -> None:
     library.create(PlaybookContent(title="rotate certificates"))
     warm(library)
     for held_out in (False, True):
@@ -110,7 +110,7 @@ def test_runs_held_out_are_compared_where_they_would_have_been_shown(library: Li
     assert sides == [(1, 1), (0, 0)]
 
 
-def test_a_run_stays_as_it_was_drawn_when_it_goes_on(library: Library) -> None:
+def test_a_resumed_run_keeps_its_draw(library: Library) -> None:
     library.create(PlaybookContent(title="rotate certificates"))
     first = recall_playbooks(library, run_id="r", task="rotate certificates", options=HOLD_OUT)
     warm(library)

@@ -9,9 +9,9 @@ import pytest
 
 from memory.confidence import RECENT_EXECUTIONS, wilson_lower_bound
 from memory.playbooks.lift import MIN_RUNS_PER_SIDE, Trial, is_held_out, lift
-from memory.playbooks.ranking import blend_confidence, fuse_scores, ranked_keys, result_group
-from memory.stale import Retention, stale_reason
-from memory.types import GroupThresholds, OutcomeCounts, Playbook, PlaybookContent
+from memory.playbooks.search import blend_confidence, fuse_scores, ranked_keys, result_group
+from memory.playbooks.upkeep import stale_reason
+from memory.types import GroupThresholds, OutcomeCounts, Playbook, PlaybookContent, Retention
 from memory.words import query_words, tokenize, word_impacts
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -166,8 +166,8 @@ def test_limits_of_zero_can_be_asked_for() -> None:
 
 def test_a_lift_says_when_the_data_is_too_thin() -> None:
     thin = lift([Trial(True, True)] * 500 + [Trial(False, False)] * (MIN_RUNS_PER_SIDE - 1))
-    assert thin.verdict.startswith("too thin")
-    assert lift([]).verdict.startswith("too thin")
+    assert thin.verdict.startswith("too few runs")
+    assert lift([]).verdict.startswith("too few runs")
 
 
 @pytest.mark.parametrize(

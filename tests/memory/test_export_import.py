@@ -8,15 +8,22 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import Interrupted
+from memory import export_import
 from memory.errors import ImportIncomplete, PlaybookInvalid, StoreUnavailable
-from memory.playbooks import portable
-from memory.playbooks.changes import PlaybookChanges
-from memory.playbooks.feedback import record_feedback
+from memory.export_import import Imported, export_store
+from memory.export_lines import FORMAT
+from memory.playbooks.learn import record_feedback
 from memory.playbooks.library import Library, open_library
-from memory.playbooks.portable import Imported, export, import_
-from memory.playbooks.portable_lines import FORMAT
-from memory.types import Execution, Outcome, PlaybookContent, PlaybookQuery, Reflection, StepResult
-from tests.support.memory import Open
+from memory.types import (
+    Execution,
+    Outcome,
+    PlaybookChanges,
+    PlaybookContent,
+    PlaybookQuery,
+    Reflection,
+    StepResult,
+)
+from tests.support.memory import Open, import_lines
 
 
 def test_importing_what_was_exported_again_and_again_changes_nothing(opened: Open) -> None:
@@ -26,7 +33,7 @@ def test_importing_what_was_exported_again_and_again_changes_nothing(opened: Ope
         library.add_lessons(made.id, ["one"])
         before = library.get(made.id)
         for _ in range(3):
-            done = import_(library, list(export(library)))
+            done = import_lines(library, list(export_store(library)))
             assert done.unchanged == (made.slug,)
         assert library.get(made.id) == before
         assert library.list() == [before]
@@ -40,20 +47,20 @@ def test_an_export_makes_the_same_playbooks_in_another_store(opened: Open, tmp_p
         )
         library.record_execution(Execution(playbook_id=made.id, outcome="success"))
         library.add_lessons(made.id, ["one", "two", "three", "four"], run_id=None)
-        lines = list(export(library))
+        lines = list(export_store(library))
     from tests.support.memory import WordEmbedder
 
     with open_library(
         tmp_path / "other.db", index=tmp_path / "other", embedder=WordEmbedder().embedder
     ) as other:
-        assert len(import_(other, lines).created) == 2
+        assert len(import_lines(other, lines).created) == 2
         found = other.get(made.id)
         assert (found.counts.successes, found.slug) == (1, made.slug)
         assert [e.text for e in found.lessons] == ["one", "two", "three"]
         assert [h.playbook.id for h in other.search(PlaybookQuery(text="rotate"))] == [made.id]
         assert [p.id for p in other.list()] == [made.id]
         newer = other.update(made.id, PlaybookChanges(notes="newer"))
-        import_(other, lines)
+        import_lines(other, lines)
         assert other.get(made.id) == newer
 
 
@@ -68,30 +75,30 @@ def test_an_export_holds_executions_and_history(opened: Open, tmp_path: Path) ->
             done = Execution(playbook_id=made.id, run_id=f"r{number}", outcome=outcome, task="t")
             library.record_execution(replace(done, step_results=(failed,), reflection=said))
         library.record_execution(Execution(run_id="r9", outcome="neutral"))
-        lines = list(export(library))
+        lines = list(export_store(library))
         wanted = library.get(made.id)
         executions, history = library.list_executions(), library.history(made.id)
     with open_library(tmp_path / "other.db", index=tmp_path / "other") as other:
-        assert len(import_(other, lines).executions) == 4
+        assert len(import_lines(other, lines).executions) == 4
         found = other.get(made.id)
         assert replace(found, key=wanted.key) == wanted
         assert other.list_executions() == executions
         assert other.history(made.id) == history
-        assert import_(other, lines) == Imported(unchanged=(made.slug,))
+        assert import_lines(other, lines) == Imported(unchanged=(made.slug,))
         assert other.undo(made.id).notes == "first"
 
 
 def test_executions_of_two_stores_add_up(opened: Open, tmp_path: Path) -> None:
     with opened() as library:
         made = library.create(PlaybookContent(title="rotate certificates"))
-        lines = list(export(library))
+        lines = list(export_store(library))
         with open_library(tmp_path / "other.db", index=tmp_path / "other") as other:
-            import_(other, lines)
+            import_lines(other, lines)
             other.record_execution(Execution(playbook_id=made.id, run_id="b", outcome="success"))
-            lines = list(export(other))
+            lines = list(export_store(other))
         library.record_execution(Execution(playbook_id=made.id, run_id="a", outcome="failure"))
         for _ in range(2):
-            import_(library, lines)
+            import_lines(library, lines)
         counts = library.get(made.id).counts
     assert (counts.successes, counts.failures) == (1, 1)
 
@@ -100,7 +107,7 @@ def test_an_export_of_format_1_is_still_read(on_sqlite: Library) -> None:
     content = {"title": "rotate keys"}
     counts = {"successes": 2, "partials": 0, "failures": 1}
     old = {"format": 1, "id": "0" * 36, "slug": "rotate-keys", "version": 4, "lessons": []}
-    import_(on_sqlite, [json.dumps({**old, "content": content, "counts": counts})])
+    import_lines(on_sqlite, [json.dumps({**old, "content": content, "counts": counts})])
     found = on_sqlite.get("rotate-keys")
     assert (found.version, found.counts.successes) == (4, 2)
     assert on_sqlite.update("rotate-keys", PlaybookChanges(notes="n")).version == 5
@@ -111,10 +118,10 @@ def test_an_export_of_format_1_is_still_read(on_sqlite: Library) -> None:
 )
 def test_a_line_that_is_no_playbook_imports_nothing(on_sqlite: Library, line: str) -> None:
     on_sqlite.create(PlaybookContent(title="x"))
-    lines = list(export(on_sqlite))
+    lines = list(export_store(on_sqlite))
     on_sqlite.delete("x")
     with pytest.raises(PlaybookInvalid, match="line 2"):
-        import_(on_sqlite, [*lines, line])
+        import_lines(on_sqlite, [*lines, line])
     assert on_sqlite.list() == []
 
 
@@ -123,20 +130,18 @@ def grown(library: Library) -> list[str]:
     made = library.create(PlaybookContent(title="rotate certificates"))
     library.update(made.id, PlaybookChanges(notes="n"))
     library.record_execution(Execution(playbook_id=made.id, run_id="r", outcome="success"))
-    return list(export(library))
+    return list(export_store(library))
 
 
-def test_lines_that_are_there_twice_and_in_any_order_count_once(
-    on_sqlite: Library, tmp_path: Path
-) -> None:
+def test_duplicate_lines_in_any_order_count_once(on_sqlite: Library, tmp_path: Path) -> None:
     playbook, execution = grown(on_sqlite)
     on_sqlite.record_execution(Execution(playbook_id=None, run_id="r2", outcome="neutral"))
     on_sqlite.record_execution(
         Execution(playbook_id=on_sqlite.list()[0].id, run_id="r3", outcome="failure")
     )
-    lines = [execution, playbook, *(line for line in export(on_sqlite) for _ in range(2))]
+    lines = [execution, playbook, *(line for line in export_store(on_sqlite) for _ in range(2))]
     with open_library(tmp_path / "other.db", index=tmp_path / "other") as other:
-        done = import_(other, lines)
+        done = import_lines(other, lines)
         assert (len(done.created), len(done.unchanged), len(done.executions)) == (1, 2, 3)
         assert other.list()[0].counts == on_sqlite.list()[0].counts
 
@@ -170,7 +175,7 @@ def test_a_playbook_that_was_changed_by_hand_is_refused_with_its_line(
     with pytest.raises(
         PlaybookInvalid, match=r"line 2 cannot be imported: .*Nothing was imp"
     ) as no:
-        import_(on_sqlite, [execution, bad])
+        import_lines(on_sqlite, [execution, bad])
     assert "\n" not in str(no.value)
     assert on_sqlite.stats().executions == 0
 
@@ -195,7 +200,7 @@ def test_an_execution_that_was_changed_by_hand_is_refused_with_its_line(
     document = json.loads(execution)
     bad = json.dumps({**document, "execution": {**document["execution"], field: value}})
     with pytest.raises(PlaybookInvalid, match=f"line 2 cannot be imported: .*{field}"):
-        import_(on_sqlite, [playbook, bad])
+        import_lines(on_sqlite, [playbook, bad])
 
 
 def test_a_history_that_lacks_the_newest_version_can_still_be_undone(
@@ -203,7 +208,7 @@ def test_a_history_that_lacks_the_newest_version_can_still_be_undone(
 ) -> None:
     document = json.loads(grown(on_sqlite)[0])
     with open_library(tmp_path / "other.db", index=tmp_path / "other") as other:
-        import_(other, [json.dumps({**document, "version": 7})])
+        import_lines(other, [json.dumps({**document, "version": 7})])
         assert [one.version for one in other.history("rotate-certificates")] == [7, 2, 1]
         assert other.undo("rotate-certificates", to=1).version == 8
 
@@ -216,46 +221,46 @@ def test_an_execution_of_a_run_that_cannot_be_kept_is_refused(
         on_sqlite.record_execution(Execution(run_id=run_id, outcome="success"))
 
 
-def test_what_is_archived_here_stays_so_whatever_became_of_it_elsewhere(
+def test_a_playbook_archived_here_stays_archived_after_an_import(
     opened: Open, tmp_path: Path
 ) -> None:
     with opened() as here, open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
         made = here.create(PlaybookContent(title="rotate certificates"))
-        import_(there, list(export(here)))
+        import_lines(there, list(export_store(here)))
         here.update(made.id, PlaybookChanges(status="archived"))
         for notes in ("one", "two", "three"):
             there.update(made.id, PlaybookChanges(notes=notes))
-        lines = list(export(there))
-        assert import_(here, lines).updated == (made.slug,)
-        assert import_(here, lines).unchanged == (made.slug,)
+        lines = list(export_store(there))
+        assert import_lines(here, lines).updated == (made.slug,)
+        assert import_lines(here, lines).unchanged == (made.slug,)
         assert (here.get(made.id).status, here.get(made.id).notes) == ("archived", "three")
 
 
-def test_what_a_person_edits_after_an_import_stays(opened: Open, tmp_path: Path) -> None:
+def test_an_edit_after_an_import_is_not_overwritten(opened: Open, tmp_path: Path) -> None:
     with opened() as here, open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
         made = here.create(PlaybookContent(title="rotate certificates"))
-        import_(there, list(export(here)))
+        import_lines(there, list(export_store(here)))
         for number in range(6):
             here.update(made.id, PlaybookChanges(notes=f"change {number}"))
-        lines = list(export(here))
-        assert import_(there, lines).updated == (made.slug,)
+        lines = list(export_store(here))
+        assert import_lines(there, lines).updated == (made.slug,)
         assert there.get(made.id).version == here.get(made.id).version == 7
         there.update(made.id, PlaybookChanges(notes="by a person"))
-        assert import_(there, lines).kept == (made.slug,)
+        assert import_lines(there, lines).kept == (made.slug,)
         assert there.get(made.id).notes == "by a person"
         assert [one.version for one in there.history(made.id)] == [8, 7, 1]
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("no room"), KeyboardInterrupt()])
-def test_an_import_that_is_stopped_says_how_far_it_came_and_is_completed_by_the_next(
+def test_an_interrupted_import_reports_its_progress_and_can_be_repeated(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    monkeypatch.setattr(portable, "AT_ONCE", 2)
+    monkeypatch.setattr(export_import, "GROUPS_PER_TRANSACTION", 1)
     with opened() as library:
         for name in "abc":
             made = library.create(PlaybookContent(title=name))
             library.record_execution(Execution(playbook_id=made.id, run_id=name, outcome="success"))
-        lines = list(export(library))
+        lines = list(export_store(library))
         known = {one.id: one.counts for one in library.list()}
     left = 3  # playbooks, each with its execution, that ask for the time
 
@@ -268,24 +273,24 @@ def test_an_import_that_is_stopped_says_how_far_it_came_and_is_completed_by_the_
 
     with open_library(tmp_path / "b.db", index=tmp_path / "b", clock=clock) as other:
         with pytest.raises((ImportIncomplete, Interrupted), match=r"4 of 6 lines .* the same file"):
-            import_(other, lines)
+            import_lines(other, lines)
         assert len(other.list()) == 2
-        done = import_(other, lines)
+        done = import_lines(other, lines)
         assert (len(done.created), len(done.unchanged)) == (1, 2)
         assert {one.id: one.counts for one in other.list()} == known
 
 
-def test_an_execution_that_waits_here_is_settled_by_a_later_export(
+def test_a_pending_execution_gets_the_outcome_of_a_later_export(
     opened: Open, tmp_path: Path
 ) -> None:
     with opened() as here, open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
         made = here.create(PlaybookContent(title="rotate certificates"))
         for playbook_id in (made.id, None):
             here.record_execution(Execution(playbook_id=playbook_id, run_id="r", outcome="pending"))
-        assert len(import_(there, list(export(here))).executions) == 2
+        assert len(import_lines(there, list(export_store(here))).executions) == 2
         record_feedback(here, made.id, Execution(run_id="r", outcome="failure"))
-        lines = list(export(here))
-        assert len(import_(there, lines).executions) == 2
-        assert import_(there, lines).executions == ()
+        lines = list(export_store(here))
+        assert len(import_lines(there, lines).executions) == 2
+        assert import_lines(there, lines).executions == ()
         assert there.get(made.id).counts == here.get(made.id).counts
         assert {one.outcome for one in there.list_executions()} == {"failure"}

@@ -1,0 +1,308 @@
+"""Lines of an export of the store, JSON of one type each, and their validation on import.
+
+`{"format": 4, "type": "playbook" | "execution" | "note" | "example" | "note_type", …}`. An import
+takes nothing on trust: every field has a limit, and unknown fields are refused.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from contracts.errors import BadInput
+from memory.content import content_json, sanitize_text, validate_content
+from memory.errors import PlaybookInvalid
+from memory.notes.content import (
+    check_agent_may_write,
+    check_content,
+    check_note_type,
+    check_run_id,
+    entry_content_json,
+    kind_of,
+)
+from memory.notes.types import (
+    AuthorKind,
+    Entry,
+    EntryVersion,
+    ExampleContent,
+    NoteContent,
+    NoteType,
+)
+from memory.playbooks.lessons import LESSON_LIMIT
+from memory.types import Execution, Playbook, PlaybookContent, PlaybookVersion
+
+FORMAT = 4
+"""Format 1 had playbooks only; 2 added executions and history; 3 approved failure texts; 4 notes,
+examples, note types and the field `type`. All of them are read."""
+
+_NO_NUL = r"^[^\x00]*$"
+_Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+_Number = Annotated[int, Field(ge=1, le=1_000_000_000)]
+_Id = Annotated[str, Field(pattern=r"^[0-9a-f-]{36}$")]
+_RunId = Annotated[str, Field(max_length=64, pattern=_NO_NUL)]
+_Name = Annotated[str, Field(max_length=255, pattern=_NO_NUL)]
+_Timestamp = Annotated[
+    AwareDatetime,
+    Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC)),
+]
+_PlaybookContent = Annotated[PlaybookContent, AfterValidator(validate_content)]
+_EntryContent = Annotated[NoteContent | ExampleContent, AfterValidator(check_content)]
+
+
+class _Line(BaseModel, frozen=True, extra="forbid"):
+    format: int
+
+
+class _Counts(BaseModel, frozen=True, extra="forbid"):
+    successes: _Count
+    partials: _Count
+    failures: _Count
+
+
+class _Lesson(BaseModel, frozen=True, extra="forbid"):
+    text: str = Field(min_length=1, max_length=LESSON_LIMIT)
+    run_id: _RunId | None
+
+
+class _PlaybookVersion(BaseModel, frozen=True, extra="forbid"):
+    version: _Number
+    at: _Timestamp
+    source: _Name
+    content: _PlaybookContent
+
+
+class PlaybookLine(_Line, frozen=True):
+    """A playbook with its lessons and history."""
+
+    type: Literal["playbook"] = "playbook"
+    id: _Id
+    slug: str = Field(pattern=r"^[a-z0-9-]{1,120}$")
+    version: _Number
+    content: _PlaybookContent
+    counts: _Counts
+    lessons: list[_Lesson]
+    history: list[_PlaybookVersion] = []
+    source: _Name = "import"
+    created_at: _Timestamp | None = None
+    updated_at: _Timestamp | None = None
+    last_used_at: _Timestamp | None = None
+
+    @model_validator(mode="after")
+    def _check_history(self) -> "PlaybookLine":
+        _check_versions([past.version for past in self.history], self.version)
+        return self
+
+
+class _ExecutionLimits(BaseModel, frozen=True, extra="ignore", from_attributes=True):
+    id: str = Field(min_length=1, max_length=36, pattern=_NO_NUL)
+    playbook_id: _Id | None
+    playbook_version: _Number | None
+    run_id: _RunId | None
+    started_at: _Timestamp | None
+    completed_at: _Timestamp | None
+    expires_at: _Timestamp | None
+
+
+def _check_execution(execution: Execution) -> Execution:
+    _ExecutionLimits.model_validate(execution)
+    return execution
+
+
+class ExecutionLine(_Line, frozen=True):
+    """One execution."""
+
+    type: Literal["execution"] = "execution"
+    execution: Annotated[Execution, AfterValidator(_check_execution)]
+
+
+class _Author(BaseModel, frozen=True, extra="forbid"):
+    kind: AuthorKind
+    name: _Name = ""
+
+
+class _Flag(BaseModel, frozen=True, extra="forbid"):
+    kind: Literal["near", "contradicts"]
+    other: _Id
+    why: str = Field(default="", max_length=2_000, pattern=_NO_NUL)
+
+
+class _EntryVersion(BaseModel, frozen=True, extra="forbid"):
+    version: _Number
+    at: _Timestamp
+    author: _Author
+    content: _EntryContent
+
+
+class EntryLine(_Line, frozen=True):
+    """A note or an example with its history."""
+
+    type: Literal["note", "example"]
+    id: _Id
+    version: _Number
+    content: _EntryContent
+    author: _Author
+    source_run: _RunId | None = None
+    confidence: int | None = Field(default=None, ge=0, le=100)
+    flags: list[_Flag] = Field(default=[], max_length=100)
+    history: list[_EntryVersion] = []
+    created_at: _Timestamp
+    updated_at: _Timestamp
+
+    @model_validator(mode="after")
+    def _check_entry(self) -> "EntryLine":
+        _check_versions([past.version for past in self.history], self.version)
+        contents = [self.content, *(past.content for past in self.history)]
+        if any(kind_of(content) != self.type for content in contents):
+            raise ValueError(f"the content is not that of a {self.type}")
+        check_run_id(self.source_run)
+        if self.author.kind == "agent":
+            check_agent_may_write(self.content)
+        return self
+
+
+class NoteTypeLine(_Line, frozen=True):
+    """A note type that a person added."""
+
+    type: Literal["note_type"] = "note_type"
+    note_type: Annotated[NoteType, AfterValidator(check_note_type)]
+
+
+ExportLine = PlaybookLine | ExecutionLine | EntryLine | NoteTypeLine
+
+_LINE: TypeAdapter[ExportLine] = TypeAdapter(Annotated[ExportLine, Field(discriminator="type")])
+_EXECUTION = TypeAdapter(Execution)
+
+
+def read_line(number: int, line: str) -> ExportLine:
+    """Validate a line of an export file; `number` is named in the error.
+
+    Raises:
+        PlaybookInvalid: the line was changed by hand, or is of a newer Harness.
+    """
+    try:
+        document = json.loads(line)
+        if isinstance(document, dict):
+            found = document.get("format")
+            if isinstance(found, int) and not 1 <= found <= FORMAT:
+                raise PlaybookInvalid(
+                    f"it has format {found}, and this Harness reads up to {FORMAT}: update Harness"
+                )
+            if found != FORMAT:  # formats 1 to 3 name no type
+                document.setdefault("type", "execution" if "execution" in document else "playbook")
+        return _LINE.validate_python(document, extra="forbid")
+    except (BadInput, ValueError, RecursionError) as error:
+        raise PlaybookInvalid(
+            f"line {number} cannot be imported: {_problem(error)}. Nothing was imported. "
+            "Use a file as `harness memory export` wrote it"
+        ) from error
+
+
+def playbook_line(playbook: Playbook, history: Iterable[PlaybookVersion]) -> str:
+    """Return a playbook as a line."""
+    used = playbook.last_used_at
+    return _dump(
+        "playbook",
+        {
+            "id": playbook.id,
+            "slug": playbook.slug,
+            "version": playbook.version,
+            "source": playbook.source,
+            "created_at": playbook.created_at.isoformat(),
+            "updated_at": playbook.updated_at.isoformat(),
+            "last_used_at": used.isoformat() if used else None,
+            "content": content_json(playbook),
+            "counts": asdict(playbook.counts),
+            "lessons": [{"text": e.text, "run_id": e.run_id} for e in playbook.lessons],
+            "history": [
+                {
+                    "version": past.version,
+                    "at": past.at.isoformat(),
+                    "source": past.source,
+                    "content": content_json(past.content),
+                }
+                for past in history
+            ],
+        },
+    )
+
+
+def execution_line(execution: Execution) -> str:
+    """Return an execution as a line."""
+    return _dump("execution", {"execution": _EXECUTION.dump_python(execution, mode="json")})
+
+
+def entry_line(entry: Entry, history: Iterable[EntryVersion]) -> str:
+    """Return a note or an example as a line."""
+    return _dump(
+        kind_of(entry),
+        {
+            "id": entry.id,
+            "version": entry.version,
+            "content": entry_content_json(entry),
+            "author": entry.author._asdict(),
+            "source_run": entry.source_run,
+            "confidence": entry.confidence,
+            "flags": [flag._asdict() for flag in entry.flags],
+            "created_at": entry.created_at.isoformat(),
+            "updated_at": entry.updated_at.isoformat(),
+            "history": [
+                {
+                    "version": past.version,
+                    "at": past.at.isoformat(),
+                    "author": past.author._asdict(),
+                    "content": entry_content_json(past.content),
+                }
+                for past in history
+            ],
+        },
+    )
+
+
+def note_type_line(note_type: NoteType) -> str:
+    """Return a note type as a line."""
+    return _dump("note_type", {"note_type": asdict(note_type)})
+
+
+def count_by_type(lines: Iterable[str]) -> dict[str, int]:
+    """Return how many of these exported lines there are of each type."""
+    names = {"playbook": "playbooks", "execution": "executions", "note": "notes"}
+    names |= {"example": "examples", "note_type": "note_types"}
+    found = Counter(json.loads(line)["type"] for line in lines)
+    return {name: found[type_] for type_, name in names.items()}
+
+
+def _dump(type_: str, document: dict[str, object]) -> str:
+    text = json.dumps({"format": FORMAT, "type": type_, **document}, ensure_ascii=False)
+    return sanitize_text(text)  # a store of an older version may hold unpaired surrogates
+
+
+def _check_versions(history: list[int], newest: int) -> None:
+    if len(set(history)) < len(history) or max(history, default=0) > newest:
+        raise ValueError(f"the history must have each version up to {newest} at most once")
+
+
+def _problem(error: Exception) -> str:
+    match error:
+        case ValidationError():
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            message = first["msg"].removeprefix("Value error, ")
+            return f"{field!r}: {message}" if field else message
+        case json.JSONDecodeError():
+            return f"it is not JSON ({error.msg} at character {error.pos})"
+        case RecursionError():
+            return "it is nested too deeply"
+        case _:
+            return str(error)
