@@ -25,7 +25,7 @@ from memory.errors import StoreBusy, StoreCorrupt, StoreTooNew, StoreUnavailable
 from memory.sqlite import sqlite_engine
 from memory.tables import InvalidTimestamp
 
-REVISION = "0009"
+REVISION = "0010"
 """The newest migration that this program knows."""
 
 _HOLD = text("SELECT pg_advisory_xact_lock(:n)")

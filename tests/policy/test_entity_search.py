@@ -1,17 +1,17 @@
 """Entities found by words and by which was made from which, on both databases."""
 
 import pytest
-
-from contracts.entity import Entity, Label
 from policy.log.entity_search import (
     entities_made_from,
     entities_used_by,
     neighbours,
     search_entities,
 )
+
+from contracts.entity import Entity, Label
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
-from policy.log.find import on_paths_between, within_steps
+from policy.log.search import on_paths_between, within_steps
 from tests.support.policy import draft, entity
 
 

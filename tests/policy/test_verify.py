@@ -5,10 +5,9 @@ import json
 import pytest
 from sqlalchemy import Connection, text
 
-from policy.log.event_log import EventLog
+from policy.log.event_log import EventLog, add_events, rebuild_heads
 from policy.log.events import line_digest
 from policy.log.integrity import CausalityCheck
-from policy.log.rows import add_events, rebuild_heads
 from policy.log.verify import VerifyResult, verify
 from tests.support.policy import OpenLog, cut, disarm, draft, line_of, three_events
 

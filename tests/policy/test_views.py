@@ -10,11 +10,10 @@ from contracts.entity import Entity
 from contracts.json import Json
 from policy.errors import EntityNotFound
 from policy.log.events import Draft
-from policy.log.find import find_entity, on_paths_between, within_steps
-from policy.log.graph_text import MAX_BOXES, graph_rows, mermaid
 from policy.log.history import History
+from policy.log.search import find_entity, on_paths_between, within_steps
 from policy.log.view_spec import Graph, GraphEdge, GraphNode, Paragraph, ViewSpec, ViewTable
-from policy.log.view_text import MAX_ROWS, view_markdown
+from policy.log.view_text import MAX_BOXES, MAX_ROWS, graph_rows, mermaid, view_markdown
 from policy.log.views import run_view
 from tests.support.policy import OpenLog, draft, entity
 

@@ -15,7 +15,7 @@ from memory.database import open_database
 from policy.log.event_log import EventLog
 from policy.log.events import Draft, Kind, event_from_line
 from policy.log.head import HeadFile
-from policy.plan.approval_request import ApprovalRequest
+from policy.types import ApprovalRequest
 from tests.support.stores import new_store
 
 OpenLog = Callable[..., EventLog]
