@@ -29,9 +29,8 @@ from policy.log.head import HeadFile
 from policy.log.event_log import EventLog
 
 folder, number = Path(sys.argv[1]), int(sys.argv[2])
-log = EventLog(
-    engine=open_database(folder / "mine.db"), replica="mine", head_file=HeadFile(folder / "mine.head")
-)
+engine, head_file = open_database(folder / "mine.db"), HeadFile(folder / "mine.head")
+log = EventLog(engine=engine, replica="mine", head_file=head_file)
 for n in range(number):
     made = Entity(content=[sys.argv[3], n], label=Label(), origin="process")
     log.append([Draft(kind="node", run_id=sys.argv[3], produces=(made,))])

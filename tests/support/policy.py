@@ -93,7 +93,6 @@ def cut(log: EventLog, number: int) -> None:
         disarm(connection)
         event = event_from_line(line_of(connection, number))
         for statement in ("DELETE FROM events WHERE id = :id",
-                          "DELETE FROM event_entities WHERE event = :id",
                           "DELETE FROM event_heads"):  # fmt: skip
             connection.execute(text(statement), {"id": event.id})
         for head in event.heads:
