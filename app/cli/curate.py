@@ -63,7 +63,7 @@ def _show(one: "CurationResult") -> None:
 
 
 def _json(one: "CurationResult") -> dict[str, object]:
-    from memory.notes.as_json import entry_json
+    from memory.notes.content import entry_json
 
     return {
         "run_id": one.run_id,

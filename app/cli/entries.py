@@ -64,8 +64,7 @@ def undo_last(kind: "EntryKind", ref: str, as_json: bool) -> None:
 
 def print_entry(entry: "Entry", word: str, as_json: bool) -> None:
     """One note or example that was just changed."""
-    from memory.notes.as_json import entry_json
-    from memory.notes.content import kind_of
+    from memory.notes.content import entry_json, kind_of
     from memory.scope import scope_label
 
     known = f"{_state(entry)}, version {entry.version}, for {scope_label(entry.scope)}"
@@ -79,7 +78,7 @@ def list_entries(kind: "EntryKind", where: "EntryFilter", as_json: bool) -> None
         OptionInvalid, AgentUnknown, NoteInvalid, RunNotFound: a filter names what there is not.
     """
     from flows.recall.library import configured_notebook
-    from memory.notes.as_json import entry_json
+    from memory.notes.content import entry_json
     from memory.notes.types import EntryFilter, Note
     from memory.scope import scope_label
 
@@ -134,7 +133,7 @@ def _check_names(book: "Notebook", where: "EntryFilter") -> None:
 def show_entry(kind: "EntryKind", ref: str, history: bool, as_json: bool) -> None:
     """Print one note or example, and what should be seen beside it."""
     from flows.recall.library import configured_notebook
-    from memory.notes.as_json import entry_json
+    from memory.notes.content import entry_json
 
     with configured_notebook() as book:
         entry = book.get(ref, kind)
@@ -160,7 +159,7 @@ def change_entries(
 ) -> None:
     """Do the same to each; all must be there before any is changed."""
     from flows.recall.library import configured_notebook
-    from memory.notes.as_json import entry_json
+    from memory.notes.content import entry_json
 
     with configured_notebook() as book:
         found = [book.get(ref, kind).id for ref in refs]
@@ -190,8 +189,7 @@ def edit_entry(
 
 
 def _edited(book: "Notebook", before: "Entry", version: int | None) -> "Entry | None":
-    from memory.notes.as_json import editable_json, parse_edited_json
-    from memory.notes.content import kind_of
+    from memory.notes.content import editable_json, kind_of, parse_edited_json
 
     text = edit_text(editable_json(before), name=f"{kind_of(before)}.json")
     if text is None:
@@ -203,7 +201,7 @@ def _edited(book: "Notebook", before: "Entry", version: int | None) -> "Entry | 
 
 def _changed(book: "Notebook", wanted: "Entry") -> "Entry":
     from memory.errors import StaleUpdate
-    from memory.notes.as_json import editable_json
+    from memory.notes.content import editable_json
 
     try:
         return book.edit(wanted, author=current_author())

@@ -117,7 +117,7 @@ def edit(
     as_json: AsJson = False,
 ) -> None:
     """Change an example; without options, in $EDITOR. An empty scope option clears it."""
-    from memory.notes.as_json import parse_edited_json
+    from memory.notes.content import parse_edited_json
     from memory.notes.types import Example
 
     if undo:

@@ -129,7 +129,7 @@ def edit(
     as_json: AsJson = False,
 ) -> None:
     """Change a note; without options, in $EDITOR. An empty scope option clears it."""
-    from memory.notes.as_json import parse_edited_json
+    from memory.notes.content import parse_edited_json
     from memory.notes.types import Note
 
     if undo:
@@ -164,14 +164,14 @@ def preview(
     """Print exactly what an agent would be given for a task."""
     from flows.config.settings import load_settings
     from flows.recall.library import configured_notebook
-    from memory.notes.as_json import injection_json
+    from memory.notes.injection import injection_json
     from memory.scope import Scope
 
     viewer = Scope(agent=agent or load_settings().agent, user=user, company=company)
     with configured_notebook() as book:
         injection = book.inject(viewer, task)
-    left = [f"left out: {one.entry.id}: {one.why}" for one in injection.left_out]
-    lines = [injection.text or "nothing would be given", *injection.why, *left]
+    left = [f"left out: {one.entry.id}: {one.reason}" for one in injection.omitted]
+    lines = [injection.text or "nothing would be given", *injection.reasons, *left]
     print_result(injection_json(injection), "\n".join(lines), as_json)
 
 

@@ -1,4 +1,4 @@
-"""The sandboxes of runs: opened, found again with the files that were kept, and forgotten."""
+"""Opens the sandbox of a run, fresh or from a snapshot, and removes snapshots."""
 
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,7 @@ from contracts.errors import ImageUnavailable, RunNotResumable, Unavailable
 from contracts.sandbox import SnapshotId
 from flows.config.settings import Settings
 from flows.execution.dependencies import OpenedSandbox
-from flows.runs.owner import home_owner
+from flows.runs.home import home_owner
 from flows.runs.request import ResolvedRequest
 from sandbox.container import DockerSandbox
 from sandbox.egress import EgressProxy, OnEvent
@@ -26,7 +26,7 @@ def run_sandboxes(
 ) -> Callable[
     [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[OpenedSandbox]
 ]:
-    """Opens the sandbox of a run, fresh or with the files that were kept of it."""
+    """Return a function that opens the sandbox of a run, fresh or from a snapshot."""
     wanted = settings.sandbox
 
     @contextmanager
@@ -59,7 +59,8 @@ def _taken(
 def sandbox_spec(
     settings: Settings, docker: DockerEngine, run_id: str, *, cli: bool
 ) -> SandboxSpec:
-    """The sandbox that a run gets; with `cli` its image has the agents that are programs.
+    """Return the specification of a run's sandbox; with `cli` its image contains the agents'
+    programs.
 
     Raises:
         ImageUnavailable, DockerUnavailable.
@@ -81,10 +82,11 @@ def _spec(settings: Settings, run_id: str, image: str) -> SandboxSpec:
 
 @contextmanager
 def _sweeping(docker: DockerEngine, ours: str) -> Iterator[None]:
-    """Remove what dead runs left, beside the block: an engine with many images is slow to tell."""
+    """Remove leftovers of dead runs in the background: listing many images takes the engine
+    seconds."""
 
     def sweep() -> None:
-        with suppress(Unavailable):  # what will not go stays for `harness sandbox reap` to tell
+        with suppress(Unavailable):  # `harness sandbox reap` reports what cannot be removed
             reap(docker, ours)
 
     with ThreadPoolExecutor(1, thread_name_prefix="sweep") as thread:
@@ -94,13 +96,13 @@ def _sweeping(docker: DockerEngine, ours: str) -> Iterator[None]:
 
 
 def _kept(docker: DockerEngine, files: SnapshotId, run_id: str) -> SnapshotId:
-    """The files to go on with, surely there."""
+    """Return the snapshot to resume from after checking that it exists."""
     try:
         docker.layers(files)
     except ImageUnavailable as error:
         raise RunNotResumable(
-            f"run {run_id} cannot go on: its files {files!r} are gone from the Docker engine; "
-            "`harness run` starts another"
+            f"run {run_id} cannot be resumed: its snapshot {files!r} is gone from the Docker "
+            "engine; `harness run` starts another"
         ) from error
     return files
 
@@ -108,10 +110,10 @@ def _kept(docker: DockerEngine, files: SnapshotId, run_id: str) -> SnapshotId:
 def snapshot_remover(
     settings: Settings, engine: Callable[[], DockerEngine]
 ) -> Callable[[str, Collection[SnapshotId]], None]:
-    """Removes what is kept of a run's files but for those it is given."""
+    """Return a function that removes a run's snapshots except those it is given."""
 
     def forget(run_id: str, but: Collection[SnapshotId]) -> None:
-        # What cannot be removed now is reaped at its deadline.
+        # A snapshot that cannot be removed now is reaped at its deadline.
         with suppress(Unavailable):
             remove_checkpoints(engine(), home_owner(settings.home), run_id, keep=but)
 

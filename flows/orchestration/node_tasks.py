@@ -1,4 +1,4 @@
-"""Nodes as Prefect task runs, and what they say in the Prefect log."""
+"""Runs nodes as Prefect task runs, and writes their progress to the Prefect log."""
 
 from collections.abc import Callable
 from contextvars import copy_context
@@ -15,17 +15,17 @@ from nodes.types import Node
 
 
 def node_task_runner() -> WrapNode:
-    """A `Perform` that makes each node a task run; a failed node's task run is Failed.
+    """Return a wrapper that runs each node as a task run; a failed node's task run is Failed.
 
-    Each task run waits for the one before it, so that the graph shows their order.
+    Each task run depends on the one before it, so that the graph shows their order.
     """
     last: State[object] | None = None
     log_failures_once()
 
     def perform(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
         nonlocal last
-        # No tags: each would cost a question to the server about its concurrency limits.
-        # A function, for Prefect takes a string for a template.
+        # No tags: for each, Prefect asks the server for a concurrency limit.
+        # A function: Prefect treats a string as a template.
         run = _node_task.with_options(name=node.name, task_run_name=lambda: node.name)
         before = None if last is None else [allow_failure(last)]
         last = run(execute, return_state=True, wait_for=before)
@@ -53,13 +53,13 @@ def _node_task(execute: Callable[[], NodeResult]) -> object:
 
 
 def watch_in_log(watch: RunListener) -> RunListener:
-    """The same watch, also told to the Prefect log of the run that is going on."""
+    """Return a listener that also writes to the Prefect log of the current run."""
     of_run = copy_context()
 
     def say(words: str, *given: object) -> None:
         try:
             get_run_logger().info(words, *given)
-        except MissingContextError:  # in a thread that the node began itself
+        except MissingContextError:  # in a thread that the node started
             of_run.copy().run(say, words, *given)
 
     def on_complete(name: str, result: NodeResult) -> None:
@@ -80,7 +80,7 @@ def watch_in_log(watch: RunListener) -> RunListener:
 def log_failures_once() -> None:
     """Drop Prefect's "failed with state" record of a task that returned Failed.
 
-    Prefect writes it with an empty traceback and the whole output; the next record says why.
+    It has an empty traceback and the whole output; the record after it names the reason.
     """
     getLogger("prefect.task_runs").addFilter(_is_news)
 

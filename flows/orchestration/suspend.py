@@ -1,8 +1,7 @@
-"""A flow run that waits for a person: suspended, with a typed form for one action after the other.
+"""Suspends a flow run while it waits for a person, with one typed form per pending approval.
 
-The process ends meanwhile; a worker goes on with the run once everything is decided, by the form or
-elsewhere. A decision is written down before it counts, so a run that is retried or restarted asks
-nothing twice.
+The process ends. A worker resumes the run once everything is decided, in the form or elsewhere. A
+decision is stored before it takes effect, so a retried run does not ask twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,14 +33,15 @@ _KEY = "approval-"
 _SUSPENDED = "Suspended"
 _APPROVE, _DENY = "approve", "deny"
 _SLACK_S = 24 * 3600
-"""A form stays open so much longer than what it asks about: the run itself tells what expired."""
+"""Seconds that a form stays open after its approval has expired, so that the run reports the
+expiry."""
 
 
 def suspend_until_decided(approvals: "Approvals", run_id: str) -> None:
-    """Return when nothing of this run waits for a person; until then the flow run is suspended.
+    """Suspend the flow run until no approval of this run is pending; return when none is.
 
     Raises:
-        Pause: Prefect's; the process is to end, and the flow to begin anew when it is resumed.
+        Pause: Prefect's signal to end the process; the flow starts again when it is resumed.
     """
     while waiting := _waiting(approvals, run_id):
         _ask(approvals, waiting[0], more=len(waiting) - 1)
@@ -51,11 +51,13 @@ def _ask(approvals: "Approvals", approval: Approval, *, more: int) -> None:
     left_s = int((approval.expires_at - datetime.now(UTC)).total_seconds()) + _SLACK_S
     key = f"{_KEY}{approval.run_id}-{approval.id}"
     try:
-        said = suspend_flow_run(wait_for_input=_form(approval, more), key=key, timeout=left_s)
+        answer = suspend_flow_run(wait_for_input=_form(approval, more), key=key, timeout=left_s)
     except Pause:
-        resume_if_decided(str(flow_run.id), approvals, approval.run_id)  # decided just before
+        resume_if_decided(
+            str(flow_run.id), approvals, approval.run_id
+        )  # decided just before the form opened
         raise
-    status, reason = _read_form(said.model_dump(), approval)
+    status, reason = _read_form(answer.model_dump(), approval)
     with suppress(ApprovalDecided):
         approvals.decide(approval.id, status, by="the Prefect UI", reason=reason)
 
@@ -63,10 +65,9 @@ def _ask(approvals: "Approvals", approval: Approval, *, more: int) -> None:
 def resume_if_decided(
     suspended: str, approvals: "Approvals", run_id: str
 ) -> Literal["goes on", "waits", "over"]:
-    """Let a flow run go on if what its form asks about was decided elsewhere; what becomes of it.
+    """Resume a suspended flow run if its approval was decided elsewhere; return what it does now.
 
-    It goes on by itself, waits for more decisions, or is over. One that is still under way sees
-    for itself what was decided.
+    A flow run that is still running reads the decision itself.
     """
     waiting = _waiting(approvals, run_id)
     with get_client(sync_client=True) as client, suppress(ObjectNotFound):
@@ -77,30 +78,30 @@ def resume_if_decided(
             key = state.state_details.pause_key or ""
             if any(key.endswith(f"-{one.id}") for one in waiting):
                 return "waits"
-            said = _filled_form(approvals.list(run_id=run_id))
-            with suppress(NotPausedError, FlowPauseTimeout):  # somebody else was faster
-                resume_flow_run(UUID(suspended), run_input=said)
+            form = _filled_form(approvals.list(run_id=run_id))
+            with suppress(NotPausedError, FlowPauseTimeout):  # another process resumed it
+                resume_flow_run(UUID(suspended), run_input=form)
         return "waits" if waiting else "goes on"
     return "over"
 
 
 def resume_all_decided(approvals: "Approvals") -> int:
-    """Let all flow runs go on that are suspended here for what does not wait any more; how many."""
+    """Resume all suspended flow runs of this home that no longer wait; return how many."""
     suspended = FlowRunFilterStateName(any_=[_SUSPENDED])
     chosen = FlowRunFilter(state=FlowRunFilterState(name=suspended))
     with get_client(sync_client=True) as client:
         found = client.read_flow_runs(flow_run_filter=chosen)
-    told = 0
+    resumed = 0
     for run in found:
         key = run.state.state_details.pause_key if run.state else None
         run_id = (key or "").removeprefix(_KEY).partition("-")[0]
         if key and key.startswith(_KEY) and approvals.list(run_id=run_id):
-            told += resume_if_decided(str(run.id), approvals, run_id) == "goes on"
-    return told
+            resumed += resume_if_decided(str(run.id), approvals, run_id) == "goes on"
+    return resumed
 
 
 def _waiting(approvals: "Approvals", run_id: str) -> list[Approval]:
-    """Those that wait, the oldest first."""
+    """Return the pending approvals, oldest first."""
     return approvals.list(run_id=run_id, pending=True)[::-1]
 
 
@@ -113,7 +114,7 @@ class DecisionForm(RunInput):
 def _form(approval: Approval, more: int) -> type[DecisionForm]:
     """The form for one approval, with `more` still to come. The default answer is deny."""
     fields = {name: (kind, field) for name, kind, field in _fields(approval)}
-    made = create_model("Decide", __base__=DecisionForm, **fields)  # type: ignore[call-overload]  # known only now
+    made = create_model("Decide", __base__=DecisionForm, **fields)  # type: ignore[call-overload]  # fields known only at run time
     described: type[DecisionForm] = made.with_initial_data(description=form_text(approval, more))
     return described
 

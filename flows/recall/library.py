@@ -25,7 +25,7 @@ from providers.embed import LOCAL_MODEL, PRESETS, litellm_name
 
 @contextmanager
 def configured_library(options: MemorySettings | None = None) -> Iterator[Library]:
-    """The library that the settings name.
+    """Open the library that the settings name.
 
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
@@ -43,7 +43,7 @@ def configured_library(options: MemorySettings | None = None) -> Iterator[Librar
 
 @contextmanager
 def configured_notebook(options: MemorySettings | None = None) -> Iterator[Notebook]:
-    """The notebook in the same database.
+    """Open the notebook in the same database.
 
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
@@ -66,8 +66,8 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     name = model if dimensions is None else f"{model}/{dimensions}"
     if model == LOCAL_MODEL:
         return Embedder(name=name, embed=mpnet.embed, max_distance=mpnet.MAX_DISTANCE)
-    for place, said in {"api_key": wanted.api_key, "url": wanted.url}.items():
-        if missing := unset_variables(said, environment()):
+    for place, value in {"api_key": wanted.api_key, "url": wanted.url}.items():
+        if missing := unset_variables(value, environment()):
             return Embedder(name=name, embed=_lacking(place, missing))
     made = embed_through_gateway(
         load_settings(),
@@ -80,7 +80,8 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
 
 
 def _lacking(place: str, variables: Sequence[str]) -> Embed:
-    """A model that is away until its key and address are there: words are searched meanwhile."""
+    """Return an embedder that is unavailable until its key is set; only words are searched until
+    then."""
 
     def embed(_: Sequence[str]) -> Sequence[Sequence[float]]:
         raise ModelUnavailable(

@@ -1,4 +1,4 @@
-"""What a run asks of the notebook: notes and examples before each agentic node. No Prefect here."""
+"""Notes and examples for the prompts of a run. Knows nothing of Prefect."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class NodeRequest(NamedTuple):
-    """A node of a run that an agent is about to do, and for whom."""
+    """The agentic node that is about to start, and the scope it runs for."""
 
     run_id: str
     node: str
@@ -39,7 +39,7 @@ class NodeRequest(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PromptBlock:
-    """What a node's prompt is given: text, and for people why, as Markdown; empty for nothing."""
+    """Text for a node's prompt, and an explanation in Markdown for people; both may be empty."""
 
     text: str = ""
     explanation: str = ""
@@ -47,20 +47,20 @@ class PromptBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class RunNotes:
-    """What a run asks of the notebook. No call fails a run: an outage is logged and goes on."""
+    """Functions that a run calls on the notebook. An outage is logged and fails no run."""
 
     inject: Callable[[NodeRequest], PromptBlock]
-    """Takes a node; gives what its prompt is to hold, and notes that it was given."""
+    """Takes a node; returns the text for its prompt, and logs that it was shown."""
     surfaced: Callable[[str], SurfacedMemory]
-    """Takes a run's id; gives the ids of all notes and examples that it was given."""
+    """Takes a run's id; returns the ids of all notes and examples it was shown."""
     is_worth_curating: Callable[[RunReport], bool]
-    """Takes a run that has ended; says whether it is to teach something without being asked."""
+    """Takes a finished run; returns True if it should be curated without a request."""
     curate: Callable[[str], "CurationResult | None"]
-    """Takes a run's id; gives what it taught. None: nobody looked, or somebody had before."""
+    """Takes a run's id; returns what was learned. None: not curated, or curated before."""
 
 
 def without_notes() -> RunNotes:
-    """A notebook that nobody reads."""
+    """Return notes that are always empty."""
     return RunNotes(
         inject=lambda _: PromptBlock(),
         surfaced=lambda _: SurfacedMemory(),
@@ -71,14 +71,14 @@ def without_notes() -> RunNotes:
 
 @contextmanager
 def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
-    """The notebook that the settings name, opened by the first question, until the block ends."""
+    """Yield the notes that the settings name. The first call opens the database."""
     lock = Lock()
     opened: list[Notebook] = []
     with ExitStack() as stack:
 
         def book() -> "Notebook":
             from flows.recall.library import (
-                configured_notebook,  # brings in SQLAlchemy, as late as can be
+                configured_notebook,  # imports SQLAlchemy
             )
 
             with lock:
@@ -91,7 +91,7 @@ def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
                 injection = book().inject(seat.viewer, seat.task)
                 book().runs.log_injection(seat.run_id, seat.node, injection)
             except Unavailable as error:
-                _log.warning("node %r goes on without notes: %s", seat.node, error)
+                _log.warning("node %r runs without notes: %s", seat.node, error)
                 return PromptBlock()
             site = pages_url(load_settings())
             return PromptBlock(text=injection.text, explanation=prompt_markdown(injection, site))
@@ -100,7 +100,7 @@ def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
             try:
                 shown = book().runs.injected_into(run_id)
             except Unavailable as error:
-                _log.warning("what run %s was given is not known: %s", run_id, error)
+                _log.warning("cannot read which notes run %s was shown: %s", run_id, error)
                 return SurfacedMemory()
             kinds = {one.entry_id: one.kind for one in shown}
             return SurfacedMemory(
@@ -109,12 +109,12 @@ def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
             )
 
         def earned(report: RunReport) -> bool:
-            from flows.recall.curation import is_worth_curating  # as above
+            from flows.recall.curation import is_worth_curating  # imports SQLAlchemy
 
             try:
                 return is_worth_curating(book(), report, options)
             except Unavailable as error:
-                _log.warning("run %s is not looked at: %s", report.run_id, error)
+                _log.warning("run %s is not curated: %s", report.run_id, error)
                 return False
 
         known = RunNotes(inject=give, surfaced=given, is_worth_curating=earned, curate=_learn)
@@ -122,19 +122,19 @@ def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
 
 
 def _learn(run_id: str) -> "CurationResult | None":
-    from flows.recall.curation import curate_uncurated  # brings in SQLAlchemy, as late as can be
+    from flows.recall.curation import curate_uncurated  # imports SQLAlchemy
 
     try:
         return curate_uncurated(run_id)
     except HarnessError as error:
-        _log.warning("run %s taught nothing: %s", run_id, error)
+        _log.warning("run %s could not be curated: %s", run_id, error)
         return None
 
 
 def with_notes(
     run_agent: RunAgent, book: RunNotes, request: ResolvedRequest, run_id: str
 ) -> RunAgent:
-    """The same agents, each given the notes and examples of its own scope before it begins."""
+    """Return `run_agent` with the notes and examples for each agent's scope added to its prompt."""
     task = request.intent or request.definition.description
 
     def run(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
@@ -148,14 +148,14 @@ def with_notes(
 
 
 def prompt_markdown(injection: "Injection", site: str | None = None) -> str:
-    """What a prompt was given and why, as Markdown; empty when there was nothing to give."""
-    if not (injection.entries or injection.left_out or injection.without_vector):
+    """Return what a prompt was given and why, as Markdown; empty if there was nothing."""
+    if not (injection.entries or injection.omitted or injection.without_vector):
         return ""
     rows = [_row(entry, "yes", injection, site) for entry in injection.entries]
-    rows += [_row(left.entry, f"no: {left.why}", injection, site) for left in injection.left_out]
+    rows += [_row(left.entry, f"no: {left.reason}", injection, site) for left in injection.omitted]
     head = ["| kept as | what | for | shown | distance |", "|---|---|---|---|---|"]
     table = ["", *head, *rows] if rows else []
-    return "\n".join([*(f"- {inert_line(why)}" for why in injection.why), *table])
+    return "\n".join([*(f"- {inert_line(why)}" for why in injection.reasons), *table])
 
 
 def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -> str:
@@ -164,8 +164,8 @@ def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -
 
     distance = injection.distances.get(entry.key)
     away = "" if distance is None else f"{distance:.2f}"
-    said = inert_line(searchable_text(entry)[:120])
+    text = inert_line(searchable_text(entry)[:120])
     kind = kind_of(entry)
     where = page_link(f"`harness {kind}s show {entry.id}`", site, kind, entry.id)
     scope = inert_line(scope_label(entry.scope))
-    return f"| {where} | {said} | {scope} | {inert_line(shown)} | {away} |"
+    return f"| {where} | {text} | {scope} | {inert_line(shown)} | {away} |"

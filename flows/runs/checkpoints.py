@@ -1,4 +1,4 @@
-"""A run's checkpoint, renewed as it goes, and never performing again what is in it."""
+"""Saves a checkpoint and a snapshot after each node, and skips the nodes that it already holds."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock, Thread
-from time import monotonic
+from time import monotonic, sleep, time
 from typing import NamedTuple
 
 from blueprints.engine import WrapNode
@@ -17,16 +17,79 @@ from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.runs.checkpoint import Checkpoint, dumps
 from flows.runs.home import write_in_home
 from flows.runs.layout import CHECKPOINT
-from flows.runs.snapshots import SnapshotTracker
 from nodes.agents.conversation import Conversation, ConversationStore, StillCurrent
 from nodes.types import Agentic, Compete, Node
 
+_TICK_S = 0.02
+"""Longer than one tick of the kernel clock that sets change times."""
+
+_FREE_S = 3.0
+_SHARE = 0.1
+"""Largest share of an agent's time that snapshots in the middle of its work may take, after the
+first `_FREE_S` seconds."""
+
+
+class SnapshotTracker:
+    """Tracks a sandbox whose files match the snapshot `kept`; None: they are as cloned."""
+
+    def __init__(self, sandbox: PersistentSandbox, kept: SnapshotId | None, ttl_s: float) -> None:
+        sleep(_TICK_S)
+        self.kept = kept
+        self._sandbox = sandbox
+        self._ttl_s = ttl_s
+        self._began = monotonic()
+        self._spent_s = 0.0
+        self._unchanged_since = 0.0
+        self._drift = 0.0
+        self._mark_saved(sandbox.now())
+
+    @property
+    def is_expensive(self) -> bool:
+        """True if snapshots have taken so much of the time that the next one should wait."""
+        return self._spent_s > _FREE_S + _SHARE * (monotonic() - self._began)
+
+    def save(self, *, shared: bool = False) -> SnapshotId | None:
+        """Return a snapshot of the current files; take a new one only if they have changed.
+
+        `shared`: other nodes may change the files at the same time.
+
+        Raises:
+            SandboxLost: the sandbox is gone.
+        """
+        if self.has_changed():
+            began, before = monotonic(), self._sandbox.now() if shared else 0.0
+            self.kept = self._sandbox.checkpoint(self._ttl_s)
+            self._mark_saved(before if shared else self._sandbox.now())
+            self._spent_s += monotonic() - began
+        return self.kept
+
+    def has_changed(self) -> bool:
+        """Return True if a file may have changed since the last snapshot."""
+        set_back = time() - monotonic() < self._drift - _TICK_S / 2
+        return set_back or self._sandbox.changed_since(self._unchanged_since)
+
+    def discard(self) -> None:
+        """Discard the last snapshot: take a new one next time even if no file changes."""
+        self._unchanged_since = 0.0
+
+    def _mark_saved(self, moment: float) -> None:
+        """Wait until the clock has moved, so that later changes get a later time."""
+        self._unchanged_since = moment - _TICK_S / 2
+        self._drift = time() - monotonic()
+
+
+class _Place(NamedTuple):
+    """The files that a node works in, and whether other nodes change them at the same time."""
+
+    files: SnapshotTracker | None
+    shared: bool = False
+    entrant: str = ""
+
 
 class Checkpoints:
-    """The checkpoint of one run, renewed after each node, step and fix, and each turn of an agent.
+    """The checkpoint of one run, saved after each node, step, fix and turn of an agent.
 
-    `forget` removes what is kept of the run's files but for those it is given. Nodes beside each
-    other may use it at once.
+    `forget` removes the run's snapshots except those it is given. Safe for nodes in parallel.
     """
 
     def __init__(
@@ -49,56 +112,55 @@ class Checkpoints:
 
     @property
     def elapsed_ms(self) -> int:
-        """How long the run has taken, without the time in which it was stopped."""
+        """Milliseconds that the run has taken, without the time between stop and resume."""
         return round((monotonic() - self._began) * 1000)
 
     @property
     def talks(self) -> ConversationStore:
-        """Where the conversations of this run's agents are kept."""
-        return ConversationStore(self._read_talk, self._keep_talk, self._ended.__setitem__)
+        """Storage for the conversations of this run's agents."""
+        return ConversationStore(self._read_talk, self._save_talk, self._ended.__setitem__)
 
     def prepare(self, sandbox: PersistentSandbox) -> None:
-        """Let the sandbox find out where commands can write, while other things are done."""
+        """Find the folders that commands can write to, in the background."""
 
         def look() -> None:
-            with suppress(SandboxLost):  # whoever works in it will tell
+            with suppress(SandboxLost):  # the next command in it reports that
                 sandbox.changed_since(sandbox.now())
 
         Thread(target=look, name="checkpoints", daemon=True).start()
 
     def follow(self, sandbox: PersistentSandbox) -> None:
-        """From here on keep this sandbox's files; they are as the checkpoint has them."""
+        """Save the files of this sandbox from now on. They match the current checkpoint."""
         self._files = SnapshotTracker(sandbox, self.current.files, self._ttl_s)
 
     def fork_of(self, entrant: str) -> SnapshotId | None:
-        """The files of an agent that competed when the run stopped."""
+        """Return the snapshot of an agent that was competing when the run stopped."""
         return self.current.forks.get(entrant)
 
     def perform(self, perform: WrapNode, model: str) -> WrapNode:
-        """The same `perform`, which never performs again what is finished.
+        """Wrap `perform`: return the saved result of a finished node, save the result of any other.
 
-        `model` is whom agents ask whose node names none. A result is kept before anybody
-        learns of it.
+        `model` is the default model. A result is saved before any other part of the run sees it.
         """
         return self._perform(perform, model, lambda: _Place(self._files))
 
     def perform_in_lane(
         self, perform: WrapNode, model: str, entrant: str, place: PersistentSandbox
     ) -> WrapNode:
-        """The same for one lane: of an entrant in a fork of its own, or unnamed among others."""
+        """Like `perform`, for a competing agent in its own fork, or a parallel node (no name)."""
         if not entrant:
             return self._perform(perform, model, lambda: _Place(self._files, shared=True))
         fork = _Place(SnapshotTracker(place, self.fork_of(entrant), self._ttl_s), entrant=entrant)
         return self._perform(perform, model, lambda: fork)
 
     def save(self, now: Checkpoint) -> None:
-        """Write this down as the newest state; a reader sees the old one or the new one."""
+        """Write a new checkpoint atomically."""
         with self._lock:
             self.current = replace(now, elapsed_ms=self.elapsed_ms)
             write_in_home(self._path, dumps(self.current), run_id=self._path.parent.name)
 
     def drop(self) -> None:
-        """The run is over: nobody goes on from here."""
+        """Delete the checkpoint and the snapshots of a run that is over."""
         self._path.unlink(missing_ok=True)
         if self.current.images or self.current.went_on:
             self._forget(())
@@ -107,32 +169,32 @@ class Checkpoints:
         def perform_once(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
             def kept() -> NodeResult:
                 self._where[node.name] = place()
-                return self._keep(node, execute(), model)
+                return self._save_result(node, execute(), model)
 
             known = self.current.results.get(node.name)
             return known if known is not None else perform(node, kept)
 
         return perform_once
 
-    def _keep(self, node: Node, result: NodeResult, model: str) -> NodeResult:
+    def _save_result(self, node: Node, result: NodeResult, model: str) -> NodeResult:
         place = self._where[node.name]
         with self._lock:
             now = self._with_files(place)
             over = {entrant.name for entrant in node.entrants} if isinstance(node, Compete) else ()
-            self._renew(
+            self._replace(
                 replace(
                     now,
                     results={**now.results, node.name: result},
                     replies=dict(Counter(now.replies) + _replies(node, result, model)),
-                    talks=_but(now.talks, node.name),
-                    waiting=_but(now.waiting, node.name) | self._waiting(node, place),
+                    talks=_without(now.talks, node.name),
+                    waiting=_without(now.waiting, node.name) | self._waiting(node, place),
                     forks={name: image for name, image in now.forks.items() if name not in over},
                 )
             )
         return result
 
     def _waiting(self, node: Node, place: "_Place") -> dict[str, Conversation]:
-        """What a finished agent said, where it can be gone on with: its files stay as they are."""
+        """Return the conversation of a finished agent if a person may still lift a denial in it."""
         talk = self._ended.pop(node.name, None)
         alone = not place.shared and not place.entrant and without_attempt(node.name) == node.name
         return {node.name: talk} if talk and alone else {}
@@ -140,48 +202,40 @@ class Checkpoints:
     def _read_talk(self, node: str) -> Conversation | None:
         return self.current.talks.get(node)
 
-    def _keep_talk(self, node: str, talk: Conversation, still: StillCurrent) -> None:
-        """Keep it with the files, unless these belong to others too, or change meanwhile."""
+    def _save_talk(self, node: str, talk: Conversation, still: StillCurrent) -> None:
+        """Save the conversation with a snapshot, unless other nodes share or change the files."""
         place = self._where[node]
         if place.files is None or place.shared:
             return
-        if place.files.dear and place.files.touched():
+        if place.files.is_expensive and place.files.has_changed():
             return
         with self._lock:
             now = self._with_files(place)
             if still():
-                self._renew(replace(now, talks={**now.talks, node: talk}))
+                self._replace(replace(now, talks={**now.talks, node: talk}))
             else:
-                place.files.soil()
+                place.files.discard()
 
     def _with_files(self, place: "_Place") -> Checkpoint:
         if place.files is None:
             return self.current
-        image = place.files.keep(shared=place.shared)
+        image = place.files.save(shared=place.shared)
         if place.entrant:
             forks = {**self.current.forks, **({place.entrant: image} if image else {})}
             return replace(self.current, forks=forks)
         return replace(self.current, files=image)
 
-    def _renew(self, now: Checkpoint) -> None:
+    def _replace(self, now: Checkpoint) -> None:
         before = self.current.images
         self.save(now)
         if before - now.images:
             self._forget(now.images)
 
 
-class _Place(NamedTuple):
-    """Where a node works: whose files they are, and whether others change them meanwhile."""
-
-    files: SnapshotTracker | None
-    shared: bool = False
-    entrant: str = ""
-
-
-def _but(talks: Mapping[str, Conversation], node: str) -> dict[str, Conversation]:
+def _without(talks: Mapping[str, Conversation], node: str) -> dict[str, Conversation]:
     return {name: talk for name, talk in talks.items() if name != node}
 
 
 def _replies(node: Node, result: NodeResult, model: str) -> Counter[str]:
-    """How many replies a node took; those of the nodes in it are counted with these."""
+    """Count the replies used by a node and the nodes inside it, by model."""
     return Counter({node.model or model: result.turns} if isinstance(node, Agentic) else {})

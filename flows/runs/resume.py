@@ -1,4 +1,4 @@
-"""Going on with a run that stopped: what it was asked, as far as that still holds."""
+"""Resuming a run: find its recorded request and check that its blueprint still fits."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ from flows.runs.runs import find_run, read_entry
 
 
 class ResumableRun(NamedTuple):
-    """A run to go on with. `flow_run_id` is the Prefect flow run that began it."""
+    """A run that can be resumed. `flow_run_id` is the Prefect flow run that began it."""
 
     run_id: str
     request: ResolvedRequest
@@ -23,13 +23,13 @@ class ResumableRun(NamedTuple):
 
 
 def find_resumable(folder: Path, run: str) -> ResumableRun:
-    """The run of this id, or of the unambiguous beginning of one, as it was asked for.
+    """Find a stopped run by its id or an unambiguous prefix.
 
-    Goes to the directory where the run was begun: what was asked for may be relative to it.
+    Changes to the directory in which the run was started: the request may name paths in it.
 
     Raises:
         RunNotFound: no such run, or several.
-        RunNotResumable: it is running or finished, or what it needs is gone.
+        RunNotResumable: it is running or finished, or its files are gone.
     """
     own = find_run(folder, run)
     with run_lock(folder, own.name):
@@ -37,52 +37,52 @@ def find_resumable(folder: Path, run: str) -> ResumableRun:
         goes_on = entry.resumable or (own / CHECKPOINT).is_file()
         if entry.state == "queued" or not goes_on:
             raise RunNotResumable(_why_not(own.name, entry.state))
-    asked = read_record(own)
-    if asked is None:
+    record = read_record(own)
+    if record is None:
         raise RunNotResumable(f"run {own.name} has gone while it was looked at")
-    return ResumableRun(own.name, recorded_request(asked), asked.flow_run_id)
+    return ResumableRun(own.name, recorded_request(record), record.flow_run_id)
 
 
 def _why_not(run_id: str, state: str) -> str:
     if state == "queued":
         return f"run {run_id} is queued: it begins by itself when its turn comes"
     if state in ("running", "lost"):
-        return f"run {run_id} is {state} and cannot go on: nothing was kept of it"
+        return f"run {run_id} is {state} and cannot be resumed: its files are gone"
     return f"run {run_id} is finished ({state}): `harness run` starts another"
 
 
-def recorded_request(asked: RunRecord) -> ResolvedRequest:
-    """The recorded request, with the blueprint as it is found now.
+def recorded_request(record: RunRecord) -> ResolvedRequest:
+    """Return the recorded request, with its blueprint loaded again.
 
     Changes to the directory in which the run was started: the request may name paths in it.
 
     Raises:
-        RunNotResumable: the blueprint, or that place, is gone or has changed.
+        RunNotResumable: the blueprint or the directory is gone or has changed.
     """
     try:
-        os.chdir(asked.cwd)
-        blueprint = find_blueprint(asked.blueprint, repo=asked.repo)
+        os.chdir(record.cwd)
+        blueprint = find_blueprint(record.blueprint, repo=record.repo)
     except (OSError, HarnessError) as error:
-        raise RunNotResumable(f"run {asked.run_id} cannot go on: {error}") from error
-    check_same_nodes(asked, blueprint)
-    return request_for(asked, blueprint)
+        raise RunNotResumable(f"run {record.run_id} cannot be resumed: {error}") from error
+    check_same_nodes(record, blueprint)
+    return request_for(record, blueprint)
 
 
-def request_for(asked: RunRecord, blueprint: Blueprint) -> ResolvedRequest:
-    """The recorded request with this blueprint."""
-    given = {name: getattr(asked, name) for name in RunRequest.model_fields}
+def request_for(record: RunRecord, blueprint: Blueprint) -> ResolvedRequest:
+    """Return the recorded request with this blueprint."""
+    given = {name: getattr(record, name) for name in RunRequest.model_fields}
     return ResolvedRequest(definition=blueprint, **given)
 
 
-def check_same_nodes(asked: RunRecord, blueprint: Blueprint) -> None:
-    """Refuse a blueprint with other nodes: what is finished counts by its name.
+def check_same_nodes(record: RunRecord, blueprint: Blueprint) -> None:
+    """Check that the blueprint has the recorded nodes: checkpoints store results by node name.
 
     Raises:
         RunNotResumable: names the nodes.
     """
     now = tuple(blueprint.all_names())
-    if now != asked.nodes:
+    if now != record.nodes:
         raise RunNotResumable(
-            f"run {asked.run_id} cannot go on: blueprint {asked.blueprint!r} has changed. "
-            f"Its nodes were {', '.join(asked.nodes)} and are {', '.join(now)}"
+            f"run {record.run_id} cannot be resumed: blueprint {record.blueprint!r} has changed. "
+            f"Its nodes were {', '.join(record.nodes)} and are {', '.join(now)}"
         )
