@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Column, Connection, Engine, delete, func, insert, select
+from sqlalchemy import Connection, Engine, Select, bindparam, delete, func, insert, select
 
 from contracts.entity import Entity
 from policy.database import read_transaction, write_transaction
@@ -27,6 +27,19 @@ from policy.log.taint import data_flow, entities_losing_tags
 from policy.tables import entities, event_heads, events, merged_events
 
 T = TypeVar("T")
+
+# Statements of every append are built once: SQLAlchemy builds one more slowly than SQLite runs it.
+_READ_TIP = (
+    select(events.c.id, events.c.line)
+    .join(event_heads, event_heads.c.id == events.c.id)
+    .order_by(events.c.id)
+)
+_KNOWN_ENTITIES, _KNOWN_EVENTS, _KNOWN_MERGED = (
+    select(table.c.id).where(table.c.id.in_(bindparam("ids", expanding=True)))
+    for table in (entities, events, merged_events)
+)
+_ADD_ENTITIES, _ADD_EVENTS, _ADD_HEADS = insert(entities), insert(events), insert(event_heads)
+_DROP_HEADS = delete(event_heads)
 
 _BATCH = 500
 """Ids in one query; SQLite allowed 999 parameters before version 3.32."""
@@ -92,7 +105,7 @@ class EventLog:
             with write_transaction(self.engine) as connection:
                 _add_entities(connection, history.entities.values())
                 add_events(connection, new)
-                unmarked = _missing(connection, merged_events.c.id, [event.id for event in new])
+                unmarked = _missing(connection, _KNOWN_MERGED, [event.id for event in new])
                 if unmarked:
                     connection.execute(insert(merged_events), [{"id": one} for one in unmarked])
                 rebuild_heads(connection)
@@ -177,8 +190,7 @@ class EventLog:
 
 def read_tip(connection: Connection) -> Tip:
     """Return the heads and the clock of the log."""
-    query = select(events.c.id, events.c.line).join(event_heads, event_heads.c.id == events.c.id)
-    rows = connection.execute(query.order_by(events.c.id)).all()
+    rows = connection.execute(_READ_TIP).all()
     clocks = (json.loads(row.line)["clock"] for row in rows)
     return Tip(tuple(row.id for row in rows), joined_clock(clocks))
 
@@ -201,7 +213,7 @@ def add_events(connection: Connection, new: Sequence[Event]) -> None:
         for event in new
     ]
     if rows:
-        connection.execute(insert(events), rows)
+        connection.execute(_ADD_EVENTS, rows)
 
 
 def rebuild_heads(connection: Connection) -> None:
@@ -215,27 +227,25 @@ def rebuild_heads(connection: Connection) -> None:
 
 
 def _set_heads(connection: Connection, heads: Sequence[str]) -> None:
-    connection.execute(delete(event_heads))
+    connection.execute(_DROP_HEADS)
     if heads:
-        connection.execute(insert(event_heads), [{"id": head} for head in heads])
+        connection.execute(_ADD_HEADS, [{"id": head} for head in heads])
 
 
 def _add_entities(connection: Connection, made: Iterable[Entity]) -> None:
     new = {entity.id: entity for entity in made}
     rows = [
         {"id": name, "origin": new[name].origin, "line": _unicode(entity_line(new[name]))}
-        for name in _missing(connection, entities.c.id, list(new))
+        for name in _missing(connection, _KNOWN_ENTITIES, list(new))
     ]
     if rows:
-        connection.execute(insert(entities), rows)
+        connection.execute(_ADD_ENTITIES, rows)
 
 
-def _missing(connection: Connection, column: Column[str], ids: Sequence[str]) -> list[str]:
-    """Return the ids that the column does not contain."""
+def _missing(connection: Connection, query: Select[tuple[str]], ids: Sequence[str]) -> list[str]:
+    """Return the ids that the query does not find."""
     known = {
-        found
-        for batch in _batches(ids)
-        for found in connection.scalars(select(column).where(column.in_(batch)))
+        found for batch in _batches(ids) for found in connection.scalars(query, {"ids": batch})
     }
     return [name for name in ids if name not in known]
 
@@ -265,7 +275,7 @@ def _read(parse: Callable[[str], T], line: str) -> T:
 def _refuse_if_cut(connection: Connection, head: LogHead | None, tip: Tip) -> None:
     if head is None or set(head.heads) <= set(tip.heads):
         return
-    missing = _missing(connection, events.c.id, head.heads)
+    missing = _missing(connection, _KNOWN_EVENTS, head.heads)
     if missing:
         raise LogDamaged(
             f"the event log lacks {len(missing)} of its newest events (truncated, or restored "
