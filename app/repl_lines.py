@@ -5,7 +5,7 @@ from json import dumps
 
 from contracts.json import Json
 from flows.audit.approval_text import full_text
-from flows.plans.deltas import plan_delta
+from flows.plans.record import plan_delta
 from policy.log.events import Event
 from policy.plan.registry import plain_json
 from policy.types import Approval

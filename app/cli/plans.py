@@ -187,7 +187,7 @@ def _shown(
     also = f" and grant {', '.join(sorted(missing))}" if missing else ""
     if not confirm(f"run it{also}?"):
         return None
-    return replace(request, grants=request.grants | missing)
+    return request.with_grants(missing)
 
 
 def _run(shop: "PlanDependencies", request: "PlanRequest", made: "Plan", *, as_json: bool) -> None:
