@@ -1,4 +1,4 @@
-"""What the user and the trusted configuration allow: grants, principals, tags."""
+"""Permissions from the user and the trusted configuration: grants, principals, tags."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -16,11 +16,11 @@ _ORIGIN = re.compile(r"[a-z]+://[a-z0-9.-]+(?::\d+)?(?=$|[/?#])")
 
 @dataclass(frozen=True, kw_only=True)
 class Authority:
-    """Who may do what. Never from a planner, a model or data.
+    """All permissions of a run. Planners, models and data never contribute to it.
 
-    `grants` are tool capabilities and releases. `principals` are names and their addresses:
-    mail addresses, origins of web pages (`https://wiki.example.org`), names of git remotes.
-    `tags` are the data capabilities in use besides `share_with:…`.
+    `grants` are tool capabilities and releases. `principals` maps names to addresses: mail
+    addresses, origins of web pages (`https://wiki.example.org`), names of git remotes. `tags` are
+    the data capabilities in use besides `share_with:…`.
     """
 
     grants: frozenset[str] = frozenset()
@@ -28,44 +28,44 @@ class Authority:
     tags: frozenset[str] = frozenset()
 
     def is_known(self, cap: str) -> bool:
-        """True for a data capability that means something here."""
+        """Return True if this data capability is defined: by a tag or by known principals."""
         if cap.startswith(SHARE_WITH):
             return bool(principals_in(cap)) and principals_in(cap) <= self.principals.keys()
         return cap in self.tags
 
     def may_release(self, cap: str, recipients: frozenset[str]) -> bool:
-        """True when data with this tag may go to these recipients, all of them."""
+        """Return True if data with this tag may go to every one of these recipients."""
         if f"{RELEASE}{cap}" in self.grants:
             return True
         if not cap.startswith(SHARE_WITH) or not recipients:
             return False
-        known = (self.principals.get(name, frozenset()) for name in principals_in(cap))
-        return recipients <= frozenset().union(*(map(normalized_address, known) for known in known))
+        addresses = (self.principals.get(name, frozenset()) for name in principals_in(cap))
+        return recipients <= frozenset().union(*(map(normalized_address, a) for a in addresses))
 
     def as_json(self) -> dict[str, Json]:
-        """What the policy's version is made of."""
-        people: dict[str, Json] = {
-            name: sorted(held) for name, held in sorted(self.principals.items())
+        """Return all permissions as JSON, for the version of the policy."""
+        principals: dict[str, Json] = {
+            name: sorted(addresses) for name, addresses in sorted(self.principals.items())
         }
-        return {"grants": sorted(self.grants), "principals": people, "tags": sorted(self.tags)}
+        return {"grants": sorted(self.grants), "principals": principals, "tags": sorted(self.tags)}
 
 
 def principals_in(cap: str) -> frozenset[str]:
-    """The principals of `share_with:bob` or `share_with:ann,bob`."""
+    """Return the principals named by `share_with:bob` or `share_with:ann,bob`."""
     return frozenset(cap.removeprefix(SHARE_WITH).split(",")) - {""}
 
 
 def normalized_address(text: str) -> str:
-    """The one spelling of an address: of a plain URL its origin, all in lower case."""
+    """Return an address in lower case, a plain URL reduced to its origin."""
     text = text.strip().casefold()
     origin = _ORIGIN.match(text)
     return origin[0] if origin else text
 
 
 def addresses_in(value: Json) -> Iterable[str]:
-    """Every address in a recipient's argument: a text, or a list of texts.
+    """Yield every address of a recipient's argument, which is a string or a list of strings.
 
-    Anything else counts as an address that nobody has.
+    Any other value yields an address that no principal has, so that it is refused.
     """
     if isinstance(value, str):
         yield normalized_address(value)

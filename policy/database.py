@@ -1,4 +1,4 @@
-"""Transactions on the database that holds plans, entities and events; somebody else opens it."""
+"""Transactions on the database of plans, entities, events and approvals."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,52 +13,49 @@ _LOG_LOCK = 0x68_61_72_6E_65_73_73
 
 @contextmanager
 def write_transaction(engine: Engine) -> Iterator[Connection]:
-    """One transaction that writes; of several, in any process, one at a time.
+    """Open a transaction that writes; only one runs at a time, across all processes.
 
     Raises:
         LogUnavailable: the database does not answer, or cannot be written.
-        LogDamaged: the database refuses it, as append-only or as corrupt.
+        LogDamaged: the database refuses the change, as append-only or as corrupt.
     """
     with (
-        _reading_errors(engine),
+        _database_errors(engine),
         engine.connect().execution_options(writes=True) as connection,
         connection.begin(),
     ):
-        if engine.dialect.name != "sqlite":  # SQLite has one writer anyway
+        if engine.dialect.name != "sqlite":  # SQLite allows one writer anyway
             connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _LOG_LOCK})
         yield connection
 
 
 @contextmanager
 def read_transaction(engine: Engine) -> Iterator[Connection]:
-    """One transaction that sees the database at one moment.
+    """Open a transaction that reads one consistent state of the database.
 
     Raises:
         LogUnavailable: the database does not answer.
         LogDamaged: the database is corrupt.
     """
-    one_moment = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
+    snapshot = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
     with (
-        _reading_errors(engine),
-        engine.connect().execution_options(**one_moment) as connection,
+        _database_errors(engine),
+        engine.connect().execution_options(**snapshot) as connection,
     ):
         yield connection
 
 
 @contextmanager
-def _reading_errors(engine: Engine) -> Iterator[None]:
+def _database_errors(engine: Engine) -> Iterator[None]:
+    name = f"the event log in {engine.url.render_as_string(hide_password=True)}"
     try:
         yield
     except OperationalError as error:
-        raise LogUnavailable(f"{_name(engine)} cannot be used: {_first_line(error)}") from error
+        raise LogUnavailable(f"{name} cannot be used: {_first_line(error)}") from error
     except DatabaseError as error:
         raise LogDamaged(
-            f"{_name(engine)} refuses it: {_first_line(error)}. `harness events verify` says more"
+            f"{name} refused the query: {_first_line(error)}. Run `harness events verify`"
         ) from error
-
-
-def _name(engine: Engine) -> str:
-    return f"the event log in {engine.url.render_as_string(hide_password=True)}"
 
 
 def _first_line(error: DatabaseError) -> str:

@@ -1,14 +1,14 @@
-"""What can go wrong with plans and their log, hung below the tree in contracts/errors.py.
+"""Errors of plans and of the event log, below the tree in contracts/errors.py.
 
 HarnessError
-├── LinksTooMany                 exit 1   the links of a tree cannot all be followed
-├── LogDamaged                   exit 1   the log lacks what it once had
-├── NotKept                      exit 1   a step was done, but its files could not be kept
-├── OperationFailed              exit 1   a step's operation could not do what it was to do
-├── PersonAwaited                exit 1   a person has not answered yet
+├── LogDamaged                   exit 1   the log lacks events or holds edited ones
+├── OperationFailed              exit 1   the operation of a step failed
+├── ResultNotSaved               exit 1   a step succeeded, but its files could not be saved
+├── TooManyLinks                 exit 1   the symbolic links of a tree cannot all be followed
+├── WaitingForPerson             exit 1   a person has not answered yet
 ├── BadInput
-│   ├── EntityNotFound           exit 2
-│   └── EventsInvalid            exit 2   a file of events cannot be taken in
+│   ├── EntityNotFound           exit 2   no single entity has this id
+│   └── EventsInvalid            exit 2   a file of events cannot be merged
 └── Unavailable
     └── LogUnavailable           exit 3   the log cannot be read or written
 """
@@ -16,33 +16,33 @@ HarnessError
 from contracts.errors import BadInput, HarnessError, Unavailable
 
 
-class TooManyLinks(HarnessError):
-    """The symbolic links of a tree are more than may be followed in the time there is."""
-
-
 class LogDamaged(HarnessError):
-    """The log lacks events that it once had, or holds what was never appended."""
-
-
-class ResultNotSaved(HarnessError):
-    """An operation was done, but what it made could not be kept: no retry does it again."""
+    """The log lacks events that it once had, or holds events that were never appended."""
 
 
 class OperationFailed(HarnessError):
-    """An operation of a step could not do what it was to do."""
+    """The operation of a step failed."""
 
 
-class EventsInvalid(BadInput):
-    """A file that is no export of an event log, or not a whole one."""
+class ResultNotSaved(HarnessError):
+    """An operation succeeded, but its result could not be saved; it must not be repeated."""
 
 
-class EntityNotFound(BadInput):
-    """No entity in the log has this id."""
-
-
-class LogUnavailable(Unavailable):
-    """The event log cannot be read or written: what would happen now could not be told later."""
+class TooManyLinks(HarnessError):
+    """Following all symbolic links of a tree would take too long."""
 
 
 class WaitingForPerson(HarnessError):
-    """A person has not answered yet; the step is done when they have."""
+    """A person has not answered yet; the step continues after the answer."""
+
+
+class EventsInvalid(BadInput):
+    """A file is not a complete export of an event log, or conflicts with the log here."""
+
+
+class EntityNotFound(BadInput):
+    """No entity, or more than one, has an id with this prefix."""
+
+
+class LogUnavailable(Unavailable):
+    """The event log cannot be read or written, so the action could not be audited."""

@@ -1,4 +1,4 @@
-"""Runs in the sandbox, stdlib only: print a page's status, and after it the text."""
+"""Script for the sandbox (standard library only): print the status and text of a web page."""
 
 import sys
 import urllib.error
@@ -8,7 +8,7 @@ LIMIT = 256 * 1024
 
 url = sys.argv[1]
 if not url.startswith(("http://", "https://")):
-    sys.exit(f"{url!r} is no web address")
+    sys.exit(f"{url!r} is not an http or https URL")
 try:
     with urllib.request.urlopen(url, timeout=30) as page:  # noqa: S310 - checked above
         status, data = page.status, page.read(LIMIT)

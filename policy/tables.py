@@ -1,38 +1,12 @@
-"""The SQL tables of plans, entities, events and approvals.
+"""SQL tables of events, entities and approvals.
 
-Events, entities and what hangs on them are only ever added: triggers refuse the rest, hashes show
-what got past the triggers. Moments are ISO text in UTC, which sorts by time.
+Events and entities are append-only: triggers refuse updates and deletions, and hashes reveal any
+edit that bypasses the triggers. Times are ISO text in UTC, which sorts chronologically.
 """
 
-from sqlalchemy import (
-    JSON,
-    Column,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-)
+from sqlalchemy import JSON, Column, Integer, MetaData, String, Table, Text
 
 metadata = MetaData()
-
-prompts = Table(
-    "prompts",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("text", Text, nullable=False),
-    Column("at", String(32), nullable=False),
-)
-
-plans = Table(
-    "plans",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("prompt", String(64), nullable=False, index=True),
-    Column("steps", JSON, nullable=False),
-    Column("at", String(32), nullable=False),
-)
 
 entities = Table(
     "entities",
@@ -42,16 +16,6 @@ entities = Table(
     Column("line", Text, nullable=False),
 )
 """`line` is the canonical JSON of the entity; the id is its SHA-256."""
-
-entity_edges = Table(
-    "entity_edges",
-    metadata,
-    Column("source", String(64), primary_key=True),
-    Column("kind", String(16), primary_key=True),
-    Column("target", String(64), primary_key=True),
-    Index("entity_edges_back", "target", "kind", "source"),
-)
-"""`part_of` and `relates_to`; what was made from what is told by the events."""
 
 events = Table(
     "events",
@@ -65,33 +29,22 @@ events = Table(
     Column("line", Text, nullable=False),
     sqlite_autoincrement=True,
 )
-"""`line` is the canonical JSON of the event; the id is its SHA-256. `number` is the order in
-which this database got them: causes before effects."""
+"""`line` is the canonical JSON of the event; the id is its SHA-256. `number` is the order of
+insertion, in which causes stand before effects."""
 
 merged_events = Table(
     "merged_events",
     metadata,
     Column("id", String(64), primary_key=True),
 )
-"""The events that came from another log. What they say is read; no plan is run by it."""
-
-event_entities = Table(
-    "event_entities",
-    metadata,
-    Column("event", String(64), primary_key=True),
-    Column("role", String(8), primary_key=True),
-    Column("place", Integer, primary_key=True, autoincrement=False),
-    Column("entity", String(64), nullable=False),
-    Index("event_entities_by_entity", "entity", "role", "event"),
-)
-"""What each event `consumes` and `produces`, in its own order."""
+"""Events merged from another log. They are shown, but no plan is run from them."""
 
 event_heads = Table(
     "event_heads",
     metadata,
     Column("id", String(64), primary_key=True),
 )
-"""Events that no other event follows yet; the next one names them all."""
+"""Events without a successor. The next event names all of them as its causes."""
 
 approvals = Table(
     "approvals",
@@ -114,5 +67,5 @@ approvals = Table(
     Column("used_at", String(32)),
 )
 
-APPEND_ONLY = ("events", "event_entities", "entities", "entity_edges", "prompts", "plans")
-"""Tables whose rows are never changed and never removed."""
+APPEND_ONLY = ("events", "entities")
+"""Tables whose rows are never updated and never deleted."""

@@ -1,4 +1,4 @@
-"""The prompts of this room: templates in `policy/prompts/`, filled in for a model."""
+"""Prompts for models, from the templates in `policy/prompts/`."""
 
 from importlib.resources import files
 
@@ -6,7 +6,7 @@ from jinja2 import Environment, StrictUndefined
 
 
 def render_prompt(template: str, **values: object) -> str:
-    """The prompt with these values, none of which is taken for a template itself."""
+    """Return the template with these values, which are never read as templates themselves."""
     text = files("policy").joinpath("prompts", template).read_text()
-    made = Environment(undefined=StrictUndefined, autoescape=False, trim_blocks=True)  # noqa: S701 - for a model
-    return made.from_string(text).render(**values)
+    environment = Environment(undefined=StrictUndefined, autoescape=False, trim_blocks=True)  # noqa: S701 - a prompt, not HTML
+    return environment.from_string(text).render(**values)

@@ -1,6 +1,6 @@
-"""What a plan is made of, and what a person decides about it."""
+"""The types of plans and approvals."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -10,39 +10,32 @@ from contracts.json import Json, deep_freeze, json_digest
 from contracts.tool import Denied
 
 Effect = Literal["read", "write", "egress"]
-"""`read` changes nothing, `write` changes something here, `egress` lets data out."""
+"""`read` changes nothing, `write` changes something on this machine, `egress` lets data out."""
 
 Role = Literal["authority", "recipient", "content", "query"]
-"""What a parameter decides: what happens, who gets it, what it holds, or what is looked for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolCap:
-    """The right to use a kind of tool, such as `SEND_EMAIL` with the scope `smtp`."""
-
-    id: str
-    scope: str
+"""How the policy treats a parameter: `authority` steers the action, `recipient` gets the data,
+`content` is the data, `query` says what to look for."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UserPrompt:
-    """What the user typed, word for word."""
+    """The user's request, word for word."""
 
     text: str
     at: datetime
 
     @property
     def id(self) -> str:
-        """Names the words: the same prompt has the same id."""
+        """Digest of the text: equal prompts have equal ids."""
         return json_digest({"prompt": self.text})
 
 
 @dataclass(frozen=True)
 class Ref:
-    """A place for a value that is known only at run time.
+    """A reference to a value that is known only at run time.
 
-    `source` is `step3`, `item` (of the step's own `foreach`) or `input.NAME`; `path` leads into
-    its content, by keys and by indices written as digits.
+    `source` is `step3`, `item` (of the step's own `foreach`) or `input.NAME`. `path` leads into
+    the content of the source, by keys and by indices written as digits.
     """
 
     source: str
@@ -54,17 +47,18 @@ class Ref:
 
     @property
     def step(self) -> int | None:
-        """The step whose result this is; None for items and inputs."""
+        """Index of the step whose result is meant; None for items and inputs."""
         return int(self.source[4:]) if self.source.startswith("step") else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanStep:
-    """One operation. `args` is JSON in which `{"$ref": …}` stands for a value of run time.
+    """One operation with its arguments.
 
-    `data_caps` are the tags that the data it works on may carry at most. `when` must be
-    true at run time, `foreach` is a list of which each item is worked on, `retry` says how
-    often it is tried again. `compose` asks a model to write the content, in these words.
+    `args` is JSON in which `{"$ref": …}` stands for a value of run time. `data_caps` are the
+    only tags that the step's data may carry. `when` must be true at run time. `foreach` is a
+    list; the step runs once for each item. `retry` is the number of further attempts after a
+    failure. `compose` tells a model what content to write.
     """
 
     op: str
@@ -81,7 +75,7 @@ class PlanStep:
         object.__setattr__(self, "args", deep_freeze(self.args))
 
     def as_json(self) -> dict[str, Json]:
-        """The step as a planner writes it; what is not used is left out."""
+        """Return the step as a planner writes it, without unused fields."""
         optional: dict[str, Json] = {
             "when": {"$ref": str(self.when)} if self.when else None,
             "foreach": {"$ref": str(self.foreach)} if self.foreach else None,
@@ -100,7 +94,7 @@ class PlanStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Steps in the order that the planner gave them; step 3 may use steps 0 to 2 only."""
+    """Steps in the planner's order; a step may only use results of earlier steps."""
 
     steps: tuple[PlanStep, ...]
     prompt: str
@@ -111,26 +105,26 @@ class Plan:
         object.__setattr__(self, "id", json_digest(self.as_json()))
 
     def as_json(self) -> list[Json]:
-        """The plan as a planner writes it; its id is the digest of this."""
+        """Return the plan as a planner writes it; the plan's id is the digest of this."""
         return [step.as_json() for step in self.steps]
 
 
 APPROVAL_TTL_S = 7 * 24 * 3600.0
-"""How long a question to a person stays open."""
+"""Default lifetime of a request for approval."""
 
 QUESTION_RULE = "question"
-"""Stands where an approval names its rule: not a thing to allow, but a question to answer."""
+"""Value of `denied.rule` for an approval that asks for an answer instead of a permission."""
 
 ApprovalStatus = Literal["pending", "approved", "denied", "used", "expired"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Approval:
-    """One question to a person, about one action and no other.
+    """A request to a person about exactly one action, and the decision once there is one.
 
-    `action` is the digest of the step, its resolved arguments, their labels and the policy's
-    version: whatever changes of these needs another approval. It is used once. What an agent
-    asked for names its `node` and `agent` and has no step.
+    `action` is a digest of the step, its resolved arguments, their labels and the version of the
+    policy. If one of them changes, another approval is needed. An approval is used once. A
+    request of an agent has `node` and `agent` and no step.
     """
 
     id: str
@@ -151,5 +145,80 @@ class Approval:
 
     @property
     def is_question(self) -> bool:
-        """Whether a person is to answer in words of their own; those stand in `reason` then."""
+        """True if the person must answer in their own words, which are stored in `reason`."""
         return self.denied.rule == QUESTION_RULE
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalRequest:
+    """A denied action that a person may approve, from a step of a plan or an agent in a node."""
+
+    action: str
+    """Digest that identifies the action."""
+    run_id: str
+    step: int
+    op: str
+    arguments: Mapping[str, Json]
+    denied: Denied
+    node: str = ""
+    agent: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalReply:
+    """The state of a request; `waiting` means that nobody has decided yet."""
+
+    status: Literal["approved", "denied", "waiting"]
+    by: str = ""
+    reason: str = ""
+    approval: str = ""
+    """Id of the approval."""
+
+
+@dataclass(frozen=True)
+class Approver:
+    """Functions that ask a person for approval.
+
+    `ask` may be called repeatedly. `consume` is called once, right before the action, and
+    returns False if the approval has been used, has expired or was revoked.
+    """
+
+    ask: Callable[[ApprovalRequest], ApprovalReply]
+    consume: Callable[[ApprovalRequest], bool]
+
+
+def _deny(_: ApprovalRequest) -> ApprovalReply:
+    return ApprovalReply(status="denied", reason="no person is available to approve it")
+
+
+NO_APPROVER = Approver(ask=_deny, consume=lambda _: False)
+"""Refuses every action that the policy denies."""
+
+
+def denial_to_json(denied: Denied) -> dict[str, Json]:
+    """Return the denial, with the other broken rules in it, as it is stored."""
+    return {
+        "reason": denied.reason,
+        "rule": denied.rule,
+        "argument": denied.argument,
+        "tags": sorted(denied.tags),
+        "provenance": list(denied.provenance),
+        **({"also": [denial_to_json(one) for one in denied.others]} if denied.others else {}),
+    }
+
+
+def denial_from_json(body: Mapping[str, Json]) -> Denied:
+    """Return the denial that `denial_to_json` stored."""
+    also = _items(body.get("also"))
+    return Denied(
+        reason=str(body["reason"]),
+        rule=str(body["rule"]),
+        argument=str(body["argument"]),
+        tags=frozenset(map(str, _items(body["tags"]))),
+        provenance=tuple(map(str, _items(body["provenance"]))),
+        others=tuple(denial_from_json(one) for one in also if isinstance(one, Mapping)),
+    )
+
+
+def _items(value: Json) -> Sequence[Json]:
+    return value if isinstance(value, (list, tuple)) else ()

@@ -26,26 +26,23 @@ def find(
     """Find entities by words, near another entity, or between two."""
     from contracts.errors import OptionInvalid
     from flows.execution.wiring import open_event_log
-    from policy.log import entity_search as graph
-    from policy.log.find import on_paths_between as all_between
-    from policy.log.find import within_steps as all_near
+    from policy.log.search import entity_graph, find_entity, search_entities, within_steps
 
     if [bool(text.strip()), near is not None, between is not None].count(True) != 1:
         raise OptionInvalid("say one of: TEXT, --near ENTITY, --between ENTITY ENTITY")
     steps_of: dict[str, int] = {}
     with open_event_log() as log:
-        if between is not None:
-            start, end = (graph.entity_id_by_prefix(log.engine, one) for one in between)
-            ahead, behind = graph.entities_made_from(log.engine), graph.entities_used_by(log.engine)
-            there = log.entities(all_between(start, end, ahead, behind))
-            found = [there[name] for name in sorted(there)]
-        elif near is not None:
-            start = graph.entity_id_by_prefix(log.engine, near)
-            steps_of = all_near(start, graph.neighbours(log.engine), steps=steps)
-            there = log.entities(steps_of)
-            found = [there[name] for name in steps_of]
-        else:
-            found = graph.search_entities(log, text, limit=limit)
+        history = log.history()
+    if between is not None:
+        start, end = (find_entity(history, one) for one in between)
+        names = sorted(entity_graph(history).between(start, end))
+        found = [history.entities[name] for name in names if name in history.entities]
+    elif near is not None:
+        start = find_entity(history, near)
+        steps_of = within_steps(start, entity_graph(history).neighbours, steps=steps)
+        found = [history.entities[name] for name in steps_of if name in history.entities]
+    else:
+        found = search_entities(history, text, limit=limit)
     if as_json:
         print_json([_as_json(entity, steps_of.get(entity.id)) for entity in found])
     elif not found:

@@ -123,7 +123,7 @@ def taint(
     """Show what an entity carries, how that came there, and what was made of it."""
     from flows.execution.wiring import open_event_log
     from nodes.text import strip_control_characters
-    from policy.log.find import find_entity
+    from policy.log.search import find_entity
     from policy.log.taint import data_flow, entities_derived_from, taint_path
 
     with open_event_log() as opened:
@@ -269,9 +269,8 @@ def _hop(hop: "Hop", history: "History") -> dict[str, object]:
 
 def _exported(history: "History", run: str, format_: Format) -> str:
     from policy.log import jsonl
-    from policy.log.graph_text import mermaid
     from policy.log.prov import prov_document
-    from policy.log.view_text import view_markdown
+    from policy.log.view_text import mermaid, view_markdown
     from policy.log.views import run_graph, run_view
 
     match format_:

@@ -12,8 +12,8 @@ from contracts.errors import ApprovalDecided
 from nodes.text import escape_invisible
 
 if TYPE_CHECKING:
-    from policy.plan.approval_request import ApprovalReply, ApprovalRequest, Approver
     from policy.plan.approvals import Approvals
+    from policy.types import ApprovalReply, ApprovalRequest, Approver
 
 _turn = threading.Lock()
 
@@ -34,7 +34,7 @@ def terminal_prompt() -> Callable[[str], str] | None:
 
 def terminal_approver(approvals: "Approvals") -> "Approver":
     """Keeps every question as `harness approvals` does, and asks it here at once."""
-    from policy.plan.approval_request import Approver
+    from policy.types import Approver
 
     def ask(question: "ApprovalRequest") -> "ApprovalReply":
         from flows.audit.approval_text import full_text

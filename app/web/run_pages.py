@@ -25,8 +25,8 @@ from memory.notes.run_history import InjectedEntry
 from memory.notes.types import Entry
 from memory.playbooks.library import Library
 from policy.errors import LogDamaged, LogUnavailable
-from policy.log.graph_text import graph_rows, mermaid
 from policy.log.view_spec import Graph, Paragraph, ViewTable
+from policy.log.view_text import graph_rows, mermaid
 from policy.log.views import run_view
 from providers.read_trajectory import event_line, read_trajectory
 

@@ -317,7 +317,7 @@ def carry_out(steps: list[dict[str, Json]]) -> Done:
             ),
         },
         log=PlanLog("r", drafts.append),
-        propose=lambda _, __, filled: {**filled, "body": "composed"},
+        compose=lambda _, __, filled: {**filled, "body": "composed"},
     )
     ended = [made.run_step(index).status for index in range(len(steps))]
     writes = [e for e, one in zip(ended, steps, strict=True) if _effect(one) != "read"]

@@ -26,19 +26,16 @@ from flows.plans.workspace import (
 )
 from policy.errors import ResultNotSaved
 from policy.log.event_log import EventLog
-from policy.log.events import Draft, Event
-from policy.plan.approval_request import Approver
+from policy.log.events import Append, Draft, Event
 from policy.plan.approvals import Approvals
-from policy.plan.compose import composer
 from policy.plan.executor import FINAL_STATUSES, PlanRun
-from policy.plan.model_operations import model_operations
-from policy.plan.outside_operations import OutsideActions, outside_operations
-from policy.plan.person_answers import ask_person_through
-from policy.plan.plan_log import Append, EndedStep, PlanLog
+from policy.plan.model_operations import composer, model_operations
+from policy.plan.outside_operations import OutsideActions, ask_person_through, outside_operations
+from policy.plan.plan_log import EndedStep, PlanLog
 from policy.plan.planner import PlannerInput, make_plan
 from policy.plan.registry import Operation, Registry
 from policy.plan.workspace_operations import WORKSPACE, workspace_operations
-from policy.types import Plan, UserPrompt
+from policy.types import Approver, Plan, UserPrompt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +129,8 @@ def open_plan_run(
             values=request.entities(trusted=deps.policy.trust_workspace),
             log=PlanLog(run_id, _append(deps), events, entities),
             known=entities.values(),
-            person=person or deps.approvals.approver,
-            propose=composer(deps.complete, deps.model),
+            approver=person or deps.approvals.approver,
+            compose=composer(deps.complete, deps.model),
         )
         yield run
         statuses = [outcome.status for outcome in run.outcomes.values()]

@@ -9,7 +9,7 @@ from flows.orchestration.start import connected_to
 from flows.plans.report import PlanReport
 from flows.plans.run import PlanDependencies
 from flows.services.prefect_server import api_url
-from policy.plan.approval_request import Approver
+from policy.types import Approver
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""What the guard denies an agent, put to a person: about exactly this call, once."""
+"""Asks a person about tool calls that the guard denies: each approval is for one exact call."""
 
 import json
 from collections.abc import Callable
@@ -12,29 +12,30 @@ from contracts.run import without_attempt
 from contracts.tool import Allowed, Decision, Denied, ToolCall
 from policy.errors import LogDamaged
 from policy.guard.guard import GUARD_VERSION, AgentGuard, parsed_arguments
-from policy.plan.approval_request import ApprovalRequest
+from policy.types import ApprovalRequest
 
 if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
 
 MAX_PENDING = 20
-"""Questions of one run that may wait at a time: a person is not to be worn down."""
+"""Requests of one run that may wait at a time, so that an agent cannot wear a person down."""
 
 MAX_ARGUMENTS = 100_000
-"""Characters of arguments that a person could still look at."""
+"""Characters of arguments that a person can still review."""
 
 _WAITS = (
-    "It waits for a person as approval {}. Go on with what else is to be done; once it is "
-    "approved, exactly the same call goes through, once"
+    "It waits for a person as approval {}. Continue with other work; once it is approved, "
+    "repeat exactly the same call: it will be allowed once"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalGuard:
-    """The guard of one agent, which puts what it denies to a person.
+    """The guard of one agent, with requests for approval of the calls that it denies.
 
-    It may be asked about the same call again and again: while nobody has decided it gives the
-    denial, with the id of the approval that waits. `redact` is for what a person is shown.
+    The same call may be decided about repeatedly. Until a person decides, the decision is a
+    denial with the id of the pending approval. `redact` removes secrets from the arguments that
+    the person sees.
     """
 
     guard: AgentGuard
@@ -44,40 +45,40 @@ class ApprovalGuard:
     redact: Callable[[str], str]
 
     def __call__(self, call: ToolCall) -> Decision:
-        """Decide, by the rules or by the person's word; an approval is used up by that."""
+        """Decide by the rules, or by a person's approval, which is used up by that."""
         decision = self.guard(call)
         if not isinstance(decision, Denied) or not decision.rule:
-            return decision  # what breaks no rule cannot be looked at by a person either
+            return decision  # a denial without a rule is of a call that nobody can read
         try:
-            return self._asked(call, decision)
+            return self._ask(call, decision)
         except (Unavailable, LogDamaged) as error:
-            return replace(decision, approval_note=f"Nobody could be asked: {error}")
+            return replace(decision, approval_note=f"No approval could be requested: {error}")
 
-    def _asked(self, call: ToolCall, denied: Denied) -> Decision:
+    def _ask(self, call: ToolCall, denied: Denied) -> Decision:
         if len(call.arguments) > MAX_ARGUMENTS:
             return replace(
-                denied, approval_note="It is too long for anybody to look at: do less at once"
+                denied, approval_note="It is too long for a person to review: do less at once"
             )
-        approvals, question = self.approvals(), self._question(call, denied)
-        if not approvals.is_known(question) and self._too_many(approvals):
+        approvals, request = self.approvals(), self._request(call, denied)
+        if not approvals.is_known(request) and self._too_many(approvals):
             return replace(
-                denied, approval_note=f"{MAX_PENDING} questions of this run wait already"
+                denied, approval_note=f"{MAX_PENDING} requests of this run are pending already"
             )
-        answer = approvals.ask(question)
-        match answer.status:
-            case "approved" if approvals.consume(question):
+        reply = approvals.ask(request)
+        match reply.status:
+            case "approved" if approvals.consume(request):
                 self.guard.remember_allowed(call)
-                return Allowed(lifted_denial=replace(denied, approval=answer.approval))
+                return Allowed(lifted_denial=replace(denied, approval=reply.approval))
             case "denied":
-                return replace(denied, approval_note=f"A person refused it: {answer.reason}")
+                return replace(denied, approval_note=f"A person refused it: {reply.reason}")
             case _:
-                waits = _WAITS.format(answer.approval)
-                return replace(denied, approval=answer.approval, approval_note=waits)
+                waits = _WAITS.format(reply.approval)
+                return replace(denied, approval=reply.approval, approval_note=waits)
 
     def _too_many(self, approvals: "Approvals") -> bool:
         return len(approvals.list(run_id=self.run_id, pending=True)) >= MAX_PENDING
 
-    def _question(self, call: ToolCall, denied: Denied) -> ApprovalRequest:
+    def _request(self, call: ToolCall, denied: Denied) -> ApprovalRequest:
         arguments = parsed_arguments(call)
         node = without_attempt(self.terms.node)
         label = self.guard.label

@@ -1,7 +1,7 @@
-"""The work that is collected from a sandbox: which protected files it changes without permission.
+"""Checks the work collected from a sandbox for changes of protected files without permission.
 
-A shell line, a test or a build can write a file on a way that no guard of tool calls sees. So the
-changes themselves are looked at, whoever made them.
+A shell line, a test or a build can change a file in ways that no guard of tool calls sees.
+Therefore the changes themselves are checked, no matter which program made them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,22 +21,21 @@ from policy.guard.guard import (
     workspace_path,
 )
 from policy.guard.links import SymbolicLinks
-from policy.plan.approval_request import ApprovalRequest
-from policy.types import Approval
+from policy.types import Approval, ApprovalRequest
 
 COLLECTED_WORK = "the collected work"
-"""Stands in an approval where the node of an agent's call does."""
+"""Stands in an approval for the name of the node."""
 
-_MOST_LINKED = 10
-"""Files of which one refusal tells by which link they are protected."""
+_MAX_EXPLAINED = 10
+"""Files whose protecting link is named in one message."""
 
 _OP = "collect"
-_PLAIN_FILE = "100644"
-_LONGEST_SHA1 = len(_PLAIN_FILE) + 1 + 40
+_REGULAR_FILE = "100644"
+_MAX_SHA1_CHARS = len(_REGULAR_FILE) + 1 + 40
 
 
 class ChangedFile(NamedTuple):
-    """One file that the work changes; `before` and `after` name its mode and its content."""
+    """One changed file; `before` and `after` are its git mode and object id."""
 
     path: str
     before: str
@@ -44,10 +43,10 @@ class ChangedFile(NamedTuple):
 
 
 class ForbiddenChange(NamedTuple):
-    """A change of a protected file that nothing permits.
+    """A change of a protected file without permission.
 
-    `name` is by which name the file is protected: its path, or one by which a link leads to it.
-    None: nobody can tell, for the links are too many to follow.
+    `protected_name` is the name that makes the file protected: its path, or a name by which a
+    link leads to it. None means that there are too many links to tell.
     """
 
     change: ChangedFile
@@ -57,17 +56,17 @@ class ForbiddenChange(NamedTuple):
 def forbidden_changes(
     changes: Iterable[ChangedFile], bounds: GuardBounds, links: SymbolicLinks
 ) -> tuple[ForbiddenChange, ...]:
-    """The changes of protected files that neither `--allow-change` nor the blueprint permits."""
-    found = (_unpermitted(change, bounds, links) for change in changes)
+    """Return the changes that neither `--allow-change` nor the blueprint permits."""
+    found = (_forbidden_change(change, bounds, links) for change in changes)
     return tuple(one for one in found if one is not None)
 
 
-def _unpermitted(
+def _forbidden_change(
     change: ChangedFile, bounds: GuardBounds, links: SymbolicLinks
 ) -> ForbiddenChange | None:
-    """None where the path is permitted, or every name of the file that is protected is.
+    """Return None if the path is permitted, or every protected name of the file is.
 
-    So a link `x.lock -> .github/ci.yml` and the pattern `*.lock` permit no change of that file.
+    So a link `x.lock -> .github/ci.yml` and the pattern `*.lock` do not permit changing ci.yml.
     """
     if is_permitted(change.path, bounds):
         return None
@@ -81,44 +80,43 @@ def _unpermitted(
 
 
 def forbidden_message(found: Sequence[ForbiddenChange]) -> str:
-    """What the work changes without permission, why each counts, and which options permit it."""
-    linked = [
+    """Return a message with the files, why each is protected, and the options that permit them."""
+    reasons = [
         f"{one.change.path!r} is also {one.protected_name!r} through a link"
-        for one in found[:_MOST_LINKED]
+        for one in found[:_MAX_EXPLAINED]
         if one.protected_name not in (None, one.change.path)
     ]
     if any(one.protected_name is None for one in found):
-        linked.append("the symbolic links are too many to follow, so each file counts as protected")
-    named = describe_protected([one.change.path for one in found])
-    through = f" ({'; '.join(linked)})" if linked else ""
-    return f"the work changes {named}{through}"
+        reasons.append("there are too many symbolic links, so each file counts as protected")
+    files = describe_protected([one.change.path for one in found])
+    return f"the work changes {files}" + (f" ({'; '.join(reasons)})" if reasons else "")
 
 
 def was_approved(found: ForbiddenChange, approvals: Iterable[Approval]) -> bool:
-    """Whether a person has let an agent write exactly this file with exactly this content."""
+    """Return True if a person approved an agent's call that writes exactly this content."""
     change = found.change
     for approval in approvals:
         content = approval.arguments.get("content")
         if approval.status != "used" or not isinstance(content, str):
             continue
         path = approval.arguments.get("path") or approval.arguments.get("file_path")
-        same = workspace_path(str(path)) in (change.path, found.protected_name)
-        if same and change.after == f"{_PLAIN_FILE} {_git_name(content, like=change.after)}":
+        same_file = workspace_path(str(path)) in (change.path, found.protected_name)
+        if same_file and change.after == f"{_REGULAR_FILE} {_blob_id(content, like=change.after)}":
             return True
     return False
 
 
-def _git_name(content: str, *, like: str) -> str:
-    """What git calls a file of this content, by the kind of hash that `like` is of."""
+def _blob_id(content: str, *, like: str) -> str:
+    """Return git's object id of this content, with the hash function that `like` was made with."""
     data = content.encode("utf-8", "surrogatepass")
-    kind = sha256 if len(like) > _LONGEST_SHA1 else partial(sha1, usedforsecurity=False)
-    return kind(b"blob %d\0" % len(data) + data).hexdigest()
+    hash_ = sha256 if len(like) > _MAX_SHA1_CHARS else partial(sha1, usedforsecurity=False)
+    return hash_(b"blob %d\0" % len(data) + data).hexdigest()
 
 
 def change_request(
     found: ForbiddenChange, bounds: GuardBounds, *, run_id: str, diff: str
 ) -> ApprovalRequest:
-    """May exactly this content be there, in the place of exactly that? `diff` is to look at."""
+    """Return a request to approve exactly this change; `diff` is shown to the person."""
     taint, change = frozenset(bounds.taint), found.change
     path = change.path.encode("utf-8", "backslashreplace").decode()
     exact: Mapping[str, Json] = {"path": path, "before": change.before, "after": change.after}

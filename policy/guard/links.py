@@ -1,7 +1,7 @@
-"""The symbolic links of a tree: by which other names its files are read.
+"""Symbolic links of a tree: the other names under which its files are read.
 
-With a link `.husky -> tools/husky` the file `tools/husky/pre-commit` is read as
-`.husky/pre-commit`, too. Links may be hostile: whatever they are, the work is bounded.
+With a link `.husky -> tools/husky` the file `tools/husky/pre-commit` is also read as
+`.husky/pre-commit`. Links may be hostile, so the work spent on them is bounded.
 """
 
 from collections import defaultdict, deque
@@ -14,85 +14,85 @@ MAX_HOPS = 40
 """Links that Linux follows to open one path."""
 
 MAX_PATH_CHARS = 4_096
-"""Characters; Linux opens nothing by a longer one."""
+"""Linux opens no longer path (PATH_MAX)."""
 
 BUDGET = 100_000_000
-"""What following the links of one tree may cost, in characters of the paths that are looked at."""
+"""Work allowed for the links of one tree, in characters of the paths looked at."""
 
-_STEP = 100
-"""What looking at a path costs besides its characters."""
+_PATH_COST = 100
+"""Fixed cost of looking at one path, besides its characters."""
 
 
 class SymbolicLinks:
-    """The links of one tree, from the path of each to what it says.
+    """The links of one tree: `targets` maps the path of each link to its target.
 
-    `budget` is spent by following them; once it is gone every question raises.
+    Following links spends `budget`; once it is used up, `names_of` raises.
     """
 
     def __init__(self, targets: Mapping[str, str], *, budget: int = BUDGET) -> None:
         self._targets = targets
-        self._left = budget
-        self._into: defaultdict[str, list[str]] = defaultdict(list)
-        self._through: defaultdict[str, list[str]] = defaultdict(list)
+        self._budget = budget
+        self._leading_to: defaultdict[str, list[str]] = defaultdict(list)
+        self._leading_over: defaultdict[str, list[str]] = defaultdict(list)
         self._loops: set[str] = set()
         try:
             for link in targets:
                 self._follow(link)
         except TooManyLinks:
-            self._left = 0
+            self._budget = 0
 
     def names_of(self, path: str) -> Iterator[str]:
-        """The path, and every other name that links give to the file there.
+        """Yield the path, and every other name that links give to the file there.
 
-        A link whose way leads over the path itself is one of the names: what it leads to changes.
-        Names that go round in a loop more than once are left out.
+        A link whose way leads over the path is one of the names, because a change of the path
+        changes its destination. Names that follow a loop more than once are omitted.
 
         Raises:
-            LinksTooMany: following them all would cost more than the budget.
+            TooManyLinks: following all links would cost more than the budget.
         """
         yield path
         if not self._targets:
             return
         seen = {path}
-        found: deque[tuple[str, frozenset[str]]] = deque([(path, frozenset())])
-        while found:
-            name, used = found.popleft()
-            for link, other in self._others(name):
+        queue: deque[tuple[str, frozenset[str]]] = deque([(path, frozenset())])
+        while queue:
+            name, used = queue.popleft()
+            for link, other in self._other_names(name):
                 again = link in used or (link in self._loops and not self._loops.isdisjoint(used))
                 if not again and other not in seen and len(other) <= MAX_PATH_CHARS:
                     seen.add(other)
-                    found.append((other, used | {link}))
+                    queue.append((other, used | {link}))
                     yield other
 
-    def _others(self, name: str) -> Iterator[tuple[str, str]]:
+    def _other_names(self, name: str) -> Iterator[tuple[str, str]]:
         parts = name.split("/")
         self._spend(len(parts) * len(name))
         for count in range(len(parts) + 1):
-            for link in self._into.get("/".join(parts[:count]).casefold(), ()):
+            for link in self._leading_to.get("/".join(parts[:count]).casefold(), ()):
                 self._spend(len(link))
                 yield link, "/".join((link, *parts[count:]))
-        for link in self._through.get(name.casefold(), ()):
+        for link in self._leading_over.get(name.casefold(), ()):
             self._spend(len(link))
             yield link, link
 
     def _follow(self, link: str) -> None:
-        """Note where the link leads, and over which paths; one that leads out leads nowhere."""
-        here = dirname(link).split("/") if "/" in link else []
-        ahead = [*reversed(self._targets[link].split("/"))]
+        """Store the destination of a link and the paths on the way, if it stays in the tree."""
+        folder = dirname(link).split("/") if "/" in link else []
+        remaining = [*reversed(self._targets[link].split("/"))]
         hops = 1
         if self._targets[link].startswith("/"):
             return
-        while ahead:
-            part = ahead.pop()
-            if part == ".." and not here:
+        while remaining:
+            part = remaining.pop()
+            if part == ".." and not folder:
                 return
             if part in ("", ".", ".."):
-                here = here[:-1] if part == ".." else here
+                folder = folder[:-1] if part == ".." else folder
                 continue
-            here.append(part)
-            path = "/".join(here)
+            folder.append(part)
+            path = "/".join(folder)
             self._spend(len(path))
-            self._through[path.casefold()].append(link)
+            self._leading_over[path.casefold()].append(link)
             target = self._targets.get(path)
             if target is None:
                 continue
@@ -100,14 +100,14 @@ class SymbolicLinks:
             if hops > MAX_HOPS or target.startswith("/"):
                 return
             self._spend(len(target))
-            here.pop()
-            ahead += reversed(target.split("/"))
-        place = "/".join(here)
-        self._into[place.casefold()].append(link)
-        if not place or f"{link}/".startswith(f"{place}/"):
+            folder.pop()
+            remaining += reversed(target.split("/"))
+        destination = "/".join(folder)
+        self._leading_to[destination.casefold()].append(link)
+        if not destination or f"{link}/".startswith(f"{destination}/"):
             self._loops.add(link)
 
     def _spend(self, cost: int) -> None:
-        self._left -= cost + _STEP
-        if self._left < 0:
-            raise TooManyLinks("the symbolic links of the repository are too many to follow")
+        self._budget -= cost + _PATH_COST
+        if self._budget < 0:
+            raise TooManyLinks("the repository has too many symbolic links to follow")

@@ -1,7 +1,7 @@
-"""The files that other programs or people execute or obey: the default of `[policy] protected`.
+"""Files that other programs execute or that steer them: the default of `[policy] protected`.
 
-A pattern without a slash matches a file of that name in any folder, and `**/` any folder, so
-every group holds at any depth of the repository. Matching ignores case.
+A pattern without a slash matches a file of that name in any folder, and `**/` matches any folder,
+so every pattern applies at any depth of the repository. Matching ignores case.
 """
 
 _CI = (
@@ -16,13 +16,13 @@ _CI = (
     "zuul.y*ml", "**/.zuul.d/**", "**/zuul.d/**", "**/.agola/**", "amplify.y*ml", "netlify.toml",
     "vercel.json",
 )  # fmt: skip
-"""CI and hosted builds run what these say, with the project's secrets."""
+"""CI systems and hosted builds execute these with the project's secrets."""
 
 _BOTS = (
     "renovate.json", "renovate.json5", ".renovaterc*", ".mergify.yml", "**/.mergify/**",
     "bors.toml",
 )  # fmt: skip
-"""Bots of the forge merge, upgrade and run commands as these say."""
+"""Bots of the forge read these to merge, upgrade and run commands."""
 
 _HOOKS = (
     "**/.git/**", ".gitmodules", ".gitconfig", ".pre-commit-config.y*ml", ".pre-commit-hooks.y*ml",
@@ -31,7 +31,7 @@ _HOOKS = (
     ".lefthook*.json", "**/.lefthook/**", "**/.lefthook-local/**", ".overcommit.y*ml",
     ".lintstagedrc*", "lint-staged.config.*", ".simple-git-hooks.*", "simple-git-hooks.*",
 )  # fmt: skip
-"""Git and hook managers run these on the machine of everybody who commits or clones."""
+"""Git and hook managers run these on every machine that commits or clones."""
 
 _PACKAGES = (
     ".npmrc", ".yarnrc*", "**/.yarn/releases/**", "**/.yarn/plugins/**", "**/.yarn/sdks/**",
@@ -40,21 +40,21 @@ _PACKAGES = (
     "**/.cargo/config", "**/.cargo/config.toml", "nuget.config", "**/.bundle/config", ".gemrc",
     "**/.m2/settings*.xml", "**/.swiftpm/configuration/**", ".terraformrc", "terraform.rc",
 )  # fmt: skip
-"""Package managers take from these which index they install from, and code that they load."""
+"""Package managers read their index, and code to load, from these."""
 
 _WRAPPERS = (
     "**/.mvn/**", "mvnw", "mvnw.cmd", "maven-wrapper.*", "**/gradle/wrapper/**", "gradlew",
     "gradlew.bat", "gradle-wrapper.*", ".sbtopts", ".jvmopts", ".bazelrc", ".bazelversion",
     ".bazeliskrc", "**/tools/bazel", "rust-toolchain", "rust-toolchain.toml",
 )  # fmt: skip
-"""Every build downloads and runs the tool that these name, or runs these themselves."""
+"""Every build runs these, or downloads and runs the tool that they name."""
 
 _SHELLS = (
     ".envrc", ".envrc.*", "**/.direnv/**", ".tool-versions", "mise.toml", "mise.*.toml",
     ".mise.toml", ".mise.*.toml", "**/.mise/**", "**/mise/config*.toml", "**/.mise-tasks/**",
     "**/mise-tasks/**", "devbox.json",
 )  # fmt: skip
-"""direnv, mise, asdf and devbox run these, or programs that these name, on entering the folder."""
+"""direnv, mise, asdf and devbox run these, or programs named in them, in this folder."""
 
 _AGENTS = (
     "AGENTS.md", "AGENTS.*.md", "AGENT.md", "**/.agents/**", "**/.agent/**",
@@ -69,7 +69,7 @@ _AGENTS = (
     "**/.factory/**", "**/.pi/**", "**/.serena/**", "**/.warp/**", "WARP.md", ".rules",
     ".coderabbit.y*ml",
 )  # fmt: skip
-"""Coding agents, those of later runs among them, start servers and follow orders from these."""
+"""Coding agents, also those of later runs, take instructions and start servers from these."""
 
 _EDITORS = (
     "**/.vscode/*.json", "*.code-workspace", "**/.idea/**", "**/.run/**", "**/.zed/**",
@@ -78,10 +78,10 @@ _EDITORS = (
     "**/.devcontainer/**", ".devcontainer.json", "devcontainer.json", ".gitpod*", "**/.idx/**",
     "**/.codesandbox/**", ".replit",
 )  # fmt: skip
-"""Editors and their containers run tasks, programs and extensions from these when opened."""
+"""Editors and their containers run tasks, programs and extensions from these."""
 
 _OWNERS = ("CODEOWNERS", "OWNERS", "OWNERS_ALIASES")
-"""Forges and review bots take from these who must, or may, approve a change."""
+"""Forges and review bots read the reviewers of a change from these."""
 
 LOCK_FILES = (
     "*.lock", "*.lockfile", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml",
@@ -89,10 +89,10 @@ LOCK_FILES = (
     "pylock.toml", "pylock.*.toml", "conda-lock.yml", "Package.resolved", "Cartfile.resolved",
     "**/gradle/verification-metadata.xml",
 )  # fmt: skip
-"""Package managers install exactly what these name."""
+"""Package managers install exactly the versions in these."""
 
 PROTECTED = (
     *_CI, *_BOTS, *_HOOKS, *_PACKAGES, *_WRAPPERS, *_SHELLS, *_AGENTS, *_EDITORS, *_OWNERS,
     *LOCK_FILES,
 )  # fmt: skip
-"""All of them. `--allow-change` and a blueprint's `changes` permit a change of some."""
+"""All protected files. `--allow-change` and a blueprint's `changes` permit changing some."""

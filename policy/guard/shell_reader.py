@@ -1,8 +1,8 @@
-"""What a shell line would touch outside the sandbox's own files: hosts, and paths it changes.
+"""Reads a shell line for the hosts it would connect to and the paths it would change.
 
-It reads the line as a careful person would; a line written to hide something can still hide
-it. What really holds a command in is the sandbox: no network but the allowed hosts, and
-nothing leaves but what is collected at the end.
+The reader is a heuristic: a line written to deceive it can hide a host or a path. The sandbox is
+the actual barrier: it reaches only allowed hosts, and its changes are checked when the work is
+collected (`changed_files.py`).
 """
 
 import posixpath
@@ -17,36 +17,36 @@ NETWORK_PROGRAMS = frozenset({
     "telnet", "dig", "nslookup", "host", "ping", "sendmail", "mail", "mutt", "gh", "aws",
     "gcloud", "az", "docker"
 })  # fmt: skip
-"""Programs that do nothing but reach others."""
+"""Programs whose only purpose is to connect to other machines."""
 
-_GIT_OUT = frozenset({
+_GIT_REMOTE_COMMANDS = frozenset({
     "push", "fetch", "pull", "clone", "remote", "ls-remote", "send-email", "submodule"
 })  # fmt: skip
-_CODE = frozenset({
+_INTERPRETERS = frozenset({
     "python", "python3", "node", "ruby", "perl", "php", "deno", "bun"
 })  # fmt: skip
 _SHELLS = frozenset({
     "sh", "bash", "dash", "zsh", "ksh", "eval"
 })  # fmt: skip
-_BEFORE = frozenset({
+_PREFIXES = frozenset({
     "sudo", "env", "xargs", "time", "nohup", "timeout", "exec", "command", "nice", "setsid",
     "stdbuf"
 })  # fmt: skip
-_LAUNCHERS = _BEFORE | {
+_LAUNCHERS = _PREFIXES | {
     "find", "busybox", "toybox", "watch", "parallel", "su", "runuser", "script", "doas", "chroot",
     "unshare", "flock", "strace", "ltrace", "ionice", "taskset", "chrt", "entr", "awk", "gawk",
 }  # fmt: skip
-"""Programs that start what their words name, in whatever place."""
+"""Programs that start another program named anywhere among their arguments."""
 
 _READERS = frozenset({
     "cat", "head", "tail", "less", "more", "grep", "egrep", "fgrep", "rg", "find", "ls", "wc",
     "diff", "stat", "file", "sort", "uniq", "cut", "tree", "echo", "printf", "test", "[", "cd",
     "pytest"
 })  # fmt: skip
-_GIT_READS = frozenset({
+_GIT_READ_COMMANDS = frozenset({
     "add", "commit", "diff", "log", "show", "status", "blame", "grep", "ls-files", "rev-parse"
 })  # fmt: skip
-_STARTED = NETWORK_PROGRAMS | _CODE | _SHELLS | {"git", "wget"}
+_STARTED = NETWORK_PROGRAMS | _INTERPRETERS | _SHELLS | {"git"}
 _OPERATORS = frozenset({
     ";", "&", "&&", "|", "||", "(", ")", "{", "}", ";;", "|&", "do", "then", "else", "!", "if",
     "while", "until"
@@ -58,20 +58,20 @@ _URL = re.compile(
 _HOST = re.compile(r"(?:[^\s@/]+@)?((?:[a-z0-9-]+\.)+[a-z0-9-]+|localhost)(?::|/|$)", re.I)
 _LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1|0\.0\.0\.0", re.I)
 _PARTS = re.compile(r"\$\(|`|\n")
-UNKNOWN_HOST = "a host that cannot be told"
+UNKNOWN_HOST = "an unknown host"
 
 MAX_LINE_CHARS = 128 << 10
-"""Characters of a line that is read: Linux starts no shell with more of them in one argument."""
+"""Linux starts no program with a longer argument (MAX_ARG_STRLEN)."""
 
-_MOST_STARTED = 16
-"""Programs that one simple command may start; what starts more may reach anything."""
+_MAX_STARTED = 16
+"""Programs started by one simple command; a command that starts more may connect anywhere."""
 
-_DEEPEST = 4
-"""Lines inside lines that are read."""
+_MAX_DEPTH = 4
+"""Nesting of lines inside lines that is read."""
 
 
 class ShellEffects(NamedTuple):
-    """What a line would reach, what it would change, and every word that could be a path."""
+    """Hosts that a line would connect to, paths it would change, and all words of its commands."""
 
     hosts: frozenset[str]
     changed_paths: frozenset[str]
@@ -79,76 +79,76 @@ class ShellEffects(NamedTuple):
 
 
 def shell_effects(line: str) -> ShellEffects:
-    """Read a shell line; loopback is not outside. One that is too long to read reaches UNKNOWN."""
-    reading = _Reading()
+    """Read a shell line. Loopback hosts are omitted; a line that is too long gives UNKNOWN_HOST."""
+    reader = _Reader()
     if len(line) > MAX_LINE_CHARS or "/dev/tcp/" in line or "/dev/udp/" in line:
-        reading.hosts.add(UNKNOWN_HOST)
+        reader.hosts.add(UNKNOWN_HOST)
     if len(line) <= MAX_LINE_CHARS:
-        reading.line(line)
-    outside = frozenset(host.lower() for host in reading.hosts if not _LOOPBACK.fullmatch(host))
-    return ShellEffects(outside, frozenset(reading.changed), frozenset(reading.named))
+        reader.read_line(line)
+    outside = frozenset(host.lower() for host in reader.hosts if not _LOOPBACK.fullmatch(host))
+    return ShellEffects(outside, frozenset(reader.changed_paths), frozenset(reader.words))
 
 
-class _Reading:
-    """What was found in a line so far. No line in it is read twice as deep."""
+class _Reader:
+    """The effects found so far. An inner line is read again only at a smaller depth."""
 
     def __init__(self) -> None:
         self.hosts: set[str] = set()
-        self.changed: set[str] = set()
-        self.named: set[str] = set()
-        self._read: dict[str, int] = {}
+        self.changed_paths: set[str] = set()
+        self.words: set[str] = set()
+        self._depths: dict[str, int] = {}
 
-    def line(self, line: str, depth: int = 0) -> None:
-        """Each simple command, those inside `sh -c` and `$(…)` too."""
-        if self._read.get(line, _DEEPEST + 1) <= depth:
+    def read_line(self, line: str, depth: int = 0) -> None:
+        """Read each simple command, including those inside `sh -c` and `$(…)`."""
+        if self._depths.get(line, _MAX_DEPTH + 1) <= depth:
             return
-        self._read[line] = depth
+        self._depths[line] = depth
         for part in _PARTS.split(line):
             words: list[str] = []
             for word in [*_words(part), ";"]:
                 if word in _OPERATORS:
-                    self._started(words, depth)
+                    self._read_command(words, depth)
                     words = []
                 else:
                     words.append(word)
 
-    def _started(self, words: list[str], depth: int) -> None:
-        """A simple command, and what its words start."""
+    def _read_command(self, words: list[str], depth: int) -> None:
+        """Read a simple command and the programs that its words start."""
         lines: list[str] = []
-        places = [0, *_launched(words)]
-        if len(places) > _MOST_STARTED:
+        starts = [0, *_launched(words)]
+        if len(starts) > _MAX_STARTED:
             self.hosts.add(UNKNOWN_HOST)
-        for place in places[:_MOST_STARTED]:
-            command = _program_first(words[place:])
+        for start in starts[:_MAX_STARTED]:
+            command = _without_prefixes(words[start:])
             if not command:
                 continue
-            self.named.update(command)
+            self.words.update(command)
             self.hosts.update(_hosts(command))
-            self.changed.update(_changed(command))
-            if not lines and posixpath.basename(command[0]) in _SHELLS:  # a later one has fewer
+            self.changed_paths.update(_changed_paths(command))
+            if not lines and posixpath.basename(command[0]) in _SHELLS:
                 lines = [word for word in command[1:] if not word.startswith("-")]
-        if depth < _DEEPEST:
-            for line in (*lines, *_lines_launched(words)):
-                self.line(line, depth + 1)
+        if depth < _MAX_DEPTH:
+            for line in (*lines, *_launched_lines(words)):
+                self.read_line(line, depth + 1)
 
 
 def _launched(words: Sequence[str]) -> Iterator[int]:
-    """Where what a launcher may start begins: at each word that is a program."""
-    for place, word in enumerate(_arguments(words), 1):
+    """Yield the index of each word that a launcher may start as a program."""
+    for index, word in enumerate(_launcher_arguments(words), 1):
         if posixpath.basename(word) in _STARTED:
-            yield place
+            yield index
 
 
-def _lines_launched(words: Sequence[str]) -> Iterator[str]:
-    """The words of a launcher that are lines of their own."""
-    for word in _arguments(words):
+def _launched_lines(words: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments of a launcher that are shell lines themselves."""
+    for word in _launcher_arguments(words):
         inner = word.partition("=")[2] if word.startswith("-") else word
         if " " in inner:
             yield inner.replace('"', " ").replace("'", " ")
 
 
-def _arguments(words: Sequence[str]) -> Iterator[str]:
-    """The words after a launcher, up to a program whose own arguments follow."""
+def _launcher_arguments(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words after a launcher, up to a program whose own arguments follow."""
     if any(posixpath.basename(word) in _LAUNCHERS for word in words[:3]):
         yield from takewhile(lambda word: word not in _READERS, words[1:])
 
@@ -158,47 +158,47 @@ def _words(line: str) -> list[str]:
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
         return list(lexer)
-    except ValueError:  # a quote that is not closed
+    except ValueError:  # an unclosed quote
         return re.findall(r"[;&|()]+|[^\s;&|()'\"]+", line)
 
 
-def _program_first(words: Sequence[str]) -> Sequence[str]:
-    """The words without assignments and without programs that only start another."""
+def _without_prefixes(words: Sequence[str]) -> Sequence[str]:
+    """Return the words after assignments and after programs such as `sudo` and `timeout 9`."""
     at = 0
-    while at < len(words) and ("=" in words[at].split("/")[0] or _is_before(words[at])):
-        started = _is_before(words[at])
+    while at < len(words) and ("=" in words[at].split("/")[0] or _is_prefix(words[at])):
+        prefix = _is_prefix(words[at])
         at += 1
-        while started and at < len(words) and (words[at].startswith("-") or words[at].isdigit()):
+        while prefix and at < len(words) and (words[at].startswith("-") or words[at].isdigit()):
             at += 1
     return words[at:]
 
 
-def _is_before(word: str) -> bool:
-    return posixpath.basename(word) in _BEFORE
+def _is_prefix(word: str) -> bool:
+    return posixpath.basename(word) in _PREFIXES
 
 
 def _hosts(command: Sequence[str]) -> Iterator[str]:
     program, rest = posixpath.basename(command[0]), command[1:]
     text = " ".join(rest)
-    urls = [found[1] for found in _URL.finditer(text)]
-    git = program == "git" and any(word in _GIT_OUT for word in rest)
+    urls = [match[1] for match in _URL.finditer(text)]
+    git = program == "git" and any(word in _GIT_REMOTE_COMMANDS for word in rest)
     if program in NETWORK_PROGRAMS or git:
-        plain = [found[1] for word in rest if (found := _HOST.match(word))]
+        plain = [match[1] for word in rest if (match := _HOST.match(word))]
         yield from urls or plain or [UNKNOWN_HOST]
-    elif program in _CODE and _CALLS_OUT.search(text):
+    elif program in _INTERPRETERS and _CALLS_OUT.search(text):
         yield from urls or [UNKNOWN_HOST]
     elif program not in _READERS:
         yield from urls
 
 
-def _changed(command: Sequence[str]) -> Iterator[str]:
+def _changed_paths(command: Sequence[str]) -> Iterator[str]:
     for before, word in pairwise(command):
         if before.endswith(">") or before in (">|", "<>"):
             yield word
     program, rest = posixpath.basename(command[0]), command[1:]
     reads = (
         program in _READERS
-        or (program == "git" and any(word in _GIT_READS for word in rest))
+        or (program == "git" and any(word in _GIT_READ_COMMANDS for word in rest))
         or (program == "sed" and not any(word.startswith(("-i", "--in-place")) for word in rest))
     )
     if not reads:

@@ -1,4 +1,4 @@
-"""What happened, as a value: named by its content, tied to its causes. Pure."""
+"""Events: immutable records, identified by their content and linked to their causes."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -28,17 +28,17 @@ Kind = Literal[
     "relation",
     "report",
 ]
-"""`source` is a repository, a file or an answer that came in from outside."""
+"""`source` is a repository, a file or a reply that came in from outside."""
 
 Clock = Mapping[str, int]
-"""How many events of each replica are known; one that is not there counts 0."""
+"""Vector clock: the number of known events of each replica; a missing replica counts 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """Something that happened, before a log gives it its place.
+    """An event before the log gives it a place in the order.
 
-    `consumes` names the entities that were in view, `produces` are those that came of it.
+    `consumes` are ids of the entities that were in view, `produces` are the resulting entities.
     """
 
     kind: Kind
@@ -48,15 +48,19 @@ class Draft:
     produces: tuple[Entity, ...] = ()
 
 
+Append = Callable[[Draft], object]
+"""Appends one event to a log."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that happened. Its id is the SHA-256 of its `line`, the canonical JSON of it.
+    """An event of the log. Its id is the SHA-256 of `line`, its canonical JSON.
 
-    `heads` are the events that it follows at once, `clock` counts all that it follows, itself
-    included. `at` is what the machine's clock said: for people, never for the order.
+    `heads` are its direct causes. `clock` counts all events before it, and the event itself.
+    `at` is the time of the machine, which is shown to people and never decides the order.
 
     Raises:
-        ValueError: `at` is naive.
+        ValueError: `at` has no time zone.
     """
 
     kind: Kind
@@ -73,7 +77,7 @@ class Event:
 
     def __post_init__(self) -> None:
         if self.at.tzinfo is None:
-            raise ValueError(f"an event's moment needs a time zone, got {self.at!r}")
+            raise ValueError(f"the time of an event needs a time zone, got {self.at!r}")
         object.__setattr__(self, "body", deep_freeze(self.body))
         object.__setattr__(self, "clock", MappingProxyType(dict(self.clock)))
         object.__setattr__(self, "line", canonical_json(self.as_json()))
@@ -83,7 +87,7 @@ class Event:
         return hash(self.id)
 
     def as_json(self) -> dict[str, Json]:
-        """All of the event but its id, which is the digest of this."""
+        """Return everything but the id, which is the digest of this."""
         return {
             "kind": self.kind,
             "run_id": self.run_id,
@@ -98,12 +102,12 @@ class Event:
 
     @property
     def counter(self) -> int:
-        """Which event of its replica this is, counted from 1."""
+        """The number of this event among those of its replica, from 1."""
         return self.clock.get(self.replica, 0)
 
     @property
     def sort_key(self) -> tuple[int, str]:
-        """Sorted by this, every cause comes before its effects, in every replica alike."""
+        """Sorting by this puts causes before effects, in the same order on every replica."""
         return (sum(self.clock.values()), self.id)
 
 
@@ -114,7 +118,7 @@ def place_drafts(
     replica: str,
     now: Callable[[], datetime],
 ) -> tuple[Event, ...]:
-    """Give drafts their place in the history that ends with these heads, one after the other."""
+    """Return the drafts as events that follow `heads`, each one after the one before."""
     placed: list[Event] = []
     for draft in drafts:
         clock = {**clock, replica: clock.get(replica, 0) + 1}
@@ -135,21 +139,21 @@ def place_drafts(
 
 
 def line_digest(line: str) -> str:
-    """The id of what has this canonical line."""
+    """Return the id of the event or entity with this canonical line."""
     return sha256(line.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def joined_clock(clocks: Iterable[Clock]) -> dict[str, int]:
-    """The clock that knows all that these know: the greatest count of each replica."""
-    known: dict[str, int] = {}
+    """Return the greatest count of each replica."""
+    counts: dict[str, int] = {}
     for clock in clocks:
         for replica, count in clock.items():
-            known[replica] = max(count, known.get(replica, 0))
-    return known
+            counts[replica] = max(count, counts.get(replica, 0))
+    return counts
 
 
 def event_from_line(line: str) -> Event:
-    """The event that `line` was made of. For lines of our own; a file's are checked first."""
+    """Return the event of a line from our own log; lines of other files are checked first."""
     raw = json.loads(line)
     return Event(
         kind=raw["kind"],
@@ -165,12 +169,12 @@ def event_from_line(line: str) -> Event:
 
 
 def entity_line(entity: Entity) -> str:
-    """The canonical JSON of an entity; the entity's id is its SHA-256."""
+    """Return the canonical JSON of an entity; the entity's id is its SHA-256."""
     return canonical_json(entity.as_json())
 
 
 def entity_from_line(line: str) -> Entity:
-    """The entity that `line` was made of. For lines of our own; a file's are checked first."""
+    """Return the entity of a line from our own log; lines of other files are checked first."""
     raw = json.loads(line)
     return Entity(
         content=raw["content"],

@@ -1,4 +1,4 @@
-"""The heads of a log, kept outside its database: to cut the log short takes cutting both."""
+"""A copy of the log's newest event ids outside its database, so that a truncation is noticed."""
 
 import json
 import os
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fcntl import LOCK_EX, flock
-from functools import cached_property
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -17,7 +16,7 @@ from policy.log.events import Clock
 
 
 class LogHead(BaseModel, frozen=True, extra="forbid"):
-    """The newest events of a log and what they know."""
+    """The ids of a log's newest events, and their joined clock."""
 
     heads: list[str]
     clock: dict[str, int]
@@ -25,34 +24,30 @@ class LogHead(BaseModel, frozen=True, extra="forbid"):
 
 @dataclass(frozen=True)
 class HeadFile:
-    """A small file, written after each append."""
+    """The file with the head, written after each append."""
 
     path: Path
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold off other processes, so that the file never goes back.
+        """Hold a lock against other processes, so that an older head never replaces a newer one.
 
         Raises:
-            LogUnavailable: the place cannot be written.
+            LogUnavailable: the folder cannot be written.
         """
         try:
-            with self._beside.open("ab") as lock:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with Path(f"{self.path}.lock").open("ab") as lock:
                 flock(lock, LOCK_EX)
                 yield
         except OSError as error:
-            raise LogUnavailable(f"cannot keep the log's head at {self.path}: {error}") from error
-
-    @cached_property
-    def _beside(self) -> Path:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        return Path(f"{self.path}.lock")
+            raise LogUnavailable(f"cannot write the log's head {self.path}: {error}") from error
 
     def read(self) -> LogHead | None:
-        """What was kept, or None when nothing was kept yet. For who holds the lock.
+        """Return the head, or None if none has been written yet. The caller holds the lock.
 
         Raises:
-            LogDamaged: it is no head.
+            LogDamaged: the file holds something else.
         """
         try:
             return LogHead.model_validate(json.loads(self.path.read_bytes()))
@@ -60,19 +55,19 @@ class HeadFile:
             return None
         except (ValueError, ValidationError) as error:
             raise LogDamaged(
-                f"{self.path} is no head of an event log; `harness events verify --accept` "
-                "writes it anew, after you looked"
+                f"{self.path} is not the head of an event log; check the log, then run "
+                "`harness events verify --accept` to write the file again"
             ) from error
 
     def write(self, heads: Iterable[str], clock: Clock) -> None:
-        """Keep these. Whoever holds the lock sees the old head or the new one.
+        """Overwrite the head. The caller holds the lock.
 
-        It is written over in one go: to put a new file in its place makes some file systems
-        write the old one out first, which takes ten times as long as all the rest of an append.
+        The file is overwritten in place: renaming a new file over it makes some file systems
+        flush first, which took ten times as long as the rest of an append.
         """
-        new = canonical_json({"heads": sorted(heads), "clock": dict(clock)}).encode()
+        head = canonical_json({"heads": sorted(heads), "clock": dict(clock)}).encode()
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
-            os.pwrite(file, new.ljust(os.fstat(file).st_size), 0)
+            os.pwrite(file, head.ljust(os.fstat(file).st_size), 0)
         finally:
             os.close(file)

@@ -1,18 +1,17 @@
-"""Checks events one by one, as they are read: each is what its id says, and follows its causes.
+"""Checks events one after another: hashes, causes, clocks, entities.
 
-Nothing of a line is believed before its hash fits, and nothing is raised for one that does not.
+Nothing in a line is trusted before its hash fits. A damaged line is reported, never raised.
 """
 
-import json
-from typing import NamedTuple, TypedDict, TypeGuard
+from typing import NamedTuple
+
+from pydantic import BaseModel, ValidationError
 
 from policy.log.events import Clock, joined_clock, line_digest
 
-_DECODER = json.JSONDecoder()
-
 
 class IntegrityProblem(NamedTuple):
-    """Something that is wrong, and where: an event, an entity, a table."""
+    """A problem, and its place: the id of an event or entity, or the name of a table."""
 
     where: str
     problem: str
@@ -21,8 +20,8 @@ class IntegrityProblem(NamedTuple):
         return f"{self.where}: {self.problem}"
 
 
-class RawEvent(TypedDict):
-    """An event as its line says it."""
+class EventLine(BaseModel, frozen=True, extra="forbid", strict=True):
+    """The fields of an event's line."""
 
     kind: str
     run_id: str
@@ -35,131 +34,84 @@ class RawEvent(TypedDict):
     clock: dict[str, int]
 
 
-class _Waiting(NamedTuple):
-    id: str
-    heads: tuple[str, ...]
-    replica: str
-    clock: Clock
+_WRONG_CLOCK = "its clock does not follow from its causes: it ran backwards or was forged"
 
 
 class CausalityCheck:
-    """What is known of the events so far. `entities` holds the ids of those that are there."""
+    """Checks events in any order; `entities` are the ids of the entities that exist."""
 
     def __init__(self) -> None:
         self.clocks: dict[str, Clock] = {}
         self.entities: set[str] = set()
-        self.named: dict[str, int] = {}
-        """For each event that names entities, a hash of each role and id, in order."""
         self.warnings: list[IntegrityProblem] = []
-        self._findings: list[IntegrityProblem] = []
+        self._problems: list[IntegrityProblem] = []
         self._followed: set[str] = set()
-        self._waiting: list[_Waiting] = []
-        self._missing: dict[str, str] = {}
-        self._counts: dict[tuple[str, int], str] = {}
-        self._at: dict[str, str] = {}
+        self._postponed: dict[str, EventLine] = {}
+        self._unknown_entities: dict[str, str] = {}
+        self._counters: dict[tuple[str, int], str] = {}
+        self._times: dict[str, str] = {}
 
     @property
     def heads(self) -> set[str]:
-        """The events that no other follows."""
+        """The events without a successor."""
         return self.clocks.keys() - self._followed
 
-    def check_event(self, name: str, line: str) -> RawEvent | None:
-        """Look at one event; gives what it says, or None when it is no event at all."""
+    def check_event(self, name: str, line: str) -> EventLine | None:
+        """Check the event with this id; return its fields, or None if it is not an event."""
         if line_digest(line) != name:
-            self._findings.append(
-                IntegrityProblem(name, "it is not what its id says: it was edited")
-            )
-        raw = _parsed(line)
-        if raw is None:
-            self._findings.append(
-                IntegrityProblem(name, "it is not whole: it was cut off or edited")
-            )
+            self._report(name, "its content does not match its id: it was edited")
+        try:
+            event = EventLine.model_validate_json(line)
+        except ValidationError:
+            self._report(name, "it is not a complete event: it was cut off or edited")
             return None
-        clock, heads, replica = raw["clock"], tuple(raw["heads"]), raw["replica"]
-        self._follow(_Waiting(name, heads, replica, clock))
-        self.clocks[name] = clock
-        self._followed.update(heads)
-        self._count(name, replica, clock.get(replica, 0))
-        self._tell_time(name, replica, raw["at"])
-        self._name(name, raw["consumes"], raw["produces"])
-        return raw
+        if self.clocks.keys() >= set(event.heads):
+            self._check_clock(name, event)
+        else:
+            self._postponed[name] = event
+        self.clocks[name] = event.clock
+        self._followed.update(event.heads)
+        self._check_counter(name, event)
+        self._check_time(name, event)
+        for entity in (*event.consumes, *event.produces):
+            if entity not in self.entities:
+                self._unknown_entities.setdefault(entity, name)
+        return event
 
     def problems(self) -> list[IntegrityProblem]:
-        """All that is wrong; asked once, after the last event."""
-        for event in self._waiting:
-            gone = [head for head in event.heads if head not in self.clocks]
-            if gone:
-                self._findings.append(
-                    IntegrityProblem(event.id, f"it follows {gone[0]}, which is missing")
-                )
-            elif not self._ticks(event):
-                self._findings.append(IntegrityProblem(event.id, _BACKWARDS))
-        for entity, event_id in self._missing.items():
+        """Return all problems; called once, after the last event."""
+        for name, event in self._postponed.items():
+            missing = [head for head in event.heads if head not in self.clocks]
+            if missing:
+                self._report(name, f"it follows event {missing[0]}, which is missing")
+            else:
+                self._check_clock(name, event)
+        for entity, name in self._unknown_entities.items():
             if entity not in self.entities:
-                self._findings.append(
-                    IntegrityProblem(event_id, f"it names {entity}, which is missing")
-                )
-        return self._findings
+                self._report(name, f"it names entity {entity}, which is missing")
+        return self._problems
 
-    def _follow(self, event: _Waiting) -> None:
-        if self.clocks.keys() >= set(event.heads):
-            if not self._ticks(event):
-                self._findings.append(IntegrityProblem(event.id, _BACKWARDS))
-        else:
-            self._waiting.append(event)
+    def _report(self, where: str, problem: str) -> None:
+        self._problems.append(IntegrityProblem(where, problem))
 
-    def _ticks(self, event: _Waiting) -> bool:
-        clocks = [self.clocks[head] for head in event.heads]
-        before = dict(clocks[0]) if len(clocks) == 1 else joined_clock(clocks)
-        before[event.replica] = before.get(event.replica, 0) + 1
-        return before == event.clock
+    def _check_clock(self, name: str, event: EventLine) -> None:
+        expected = joined_clock(self.clocks[head] for head in event.heads)
+        expected[event.replica] = expected.get(event.replica, 0) + 1
+        if expected != event.clock:
+            self._report(name, _WRONG_CLOCK)
 
-    def _count(self, name: str, replica: str, count: int) -> None:
-        other = self._counts.setdefault((replica, count), name)
+    def _check_counter(self, name: str, event: EventLine) -> None:
+        count = event.clock.get(event.replica, 0)
+        other = self._counters.setdefault((event.replica, count), name)
         if other != name:
-            why = f"{replica} counts {count} for this and for {other}: two machines share its name"
-            self._findings.append(IntegrityProblem(name, why))
-
-    def _tell_time(self, name: str, replica: str, at: str) -> None:
-        if at < self._at.get(replica, ""):
-            self.warnings.append(
-                IntegrityProblem(name, "the machine's clock had gone back; the order holds")
+            self._report(
+                name,
+                f"it and {other} are both number {count} of {event.replica}: two machines have "
+                "the same name",
             )
-        self._at[replica] = at
 
-    def _name(self, name: str, consumes: list[str], produces: list[str]) -> None:
-        if not self.entities.issuperset(both := consumes + produces):
-            for entity in both:
-                self._missing.setdefault(entity, name)
-        if both:
-            said = [f"consumes{entity}" for entity in consumes]
-            said += [f"produces{entity}" for entity in produces]
-            self.named[name] = hash(tuple(said))
-
-
-_FIELDS = frozenset(RawEvent.__annotations__)
-_STR, _INT = {str}, frozenset({int})
-_BACKWARDS = "its clock does not follow from its causes: it ran backwards or was forged"
-
-
-def _parsed(line: str) -> RawEvent | None:
-    try:
-        raw, end = _DECODER.raw_decode(line)
-    except (ValueError, RecursionError):
-        return None
-    return raw if end == len(line) and _is_event(raw) else None
-
-
-def _is_event(raw: object) -> TypeGuard[RawEvent]:
-    if not isinstance(raw, dict) or raw.keys() != _FIELDS or not isinstance(raw["clock"], dict):
-        return False
-    consumes, produces, heads = raw["consumes"], raw["produces"], raw["heads"]
-    return (
-        type(consumes) is type(produces) is type(heads) is list
-        and isinstance(raw["body"], dict)
-        and {
-            type(raw["kind"]), type(raw["run_id"]), type(raw["replica"]), type(raw["at"]),
-            *map(type, consumes), *map(type, produces), *map(type, heads),
-        } == _STR
-        and _INT.issuperset(map(type, raw["clock"].values()))
-    )  # fmt: skip
+    def _check_time(self, name: str, event: EventLine) -> None:
+        if event.at < self._times.get(event.replica, ""):
+            warning = "the clock of the machine went back; the order is not affected"
+            self.warnings.append(IntegrityProblem(name, warning))
+        self._times[event.replica] = event.at

@@ -1,4 +1,4 @@
-"""A whole event log as JSON lines: written on one machine, merged into the log of another."""
+"""Export and import of a whole event log as JSON lines, for merging logs of two machines."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ MAX_LINE = 8 * 1024 * 1024
 
 
 def export_lines(history: History) -> Iterator[str]:
-    """A first line that tells how it ends, then every entity and every event."""
+    """Yield a first line with the heads, then every entity and every event."""
     heads: Json = sorted(history.heads)
     yield canonical_json({"format": FORMAT, "heads": heads, "clock": dict(history.clock)})
     for name in sorted(history.entities):
@@ -32,32 +32,32 @@ def export_lines(history: History) -> Iterator[str]:
 
 
 def read_export(lines: Iterable[str]) -> History:
-    """The history in a file that `export` wrote; every id, cause and clock in it is checked.
+    """Read an exported history, and check every id, cause and clock in it.
 
     Raises:
-        EventsInvalid: it is no export, was edited, or was cut short.
+        EventsInvalid: it is not an export, was edited, or was truncated.
     """
     numbered = enumerate(lines, 1)
     try:
-        first = _read(*next(numbered), _First)
+        first = _validated(*next(numbered), _FirstLine)
     except StopIteration:
-        raise EventsInvalid("the file is empty: it is no exported event log") from None
+        raise EventsInvalid("the file is empty, so it is not an exported event log") from None
     if first.format != FORMAT:
-        raise _invalid(1, f"it has format {first.format}; this Harness reads {FORMAT}")
+        raise _invalid(1, f"it has format {first.format}; this version reads format {FORMAT}")
     events: dict[str, Event] = {}
     entities: dict[str, Entity] = {}
     for number, line in numbered:
-        match _made(number, _read(number, line, _Line)):
+        match _entity_or_event(number, _validated(number, line, _Line)):
             case Entity() as entity:
                 entities[entity.id] = entity
             case Event() as event:
                 events[event.id] = event
     history = History(events=events, entities=entities)
-    _check_whole(first, history)
+    _check_consistent(first, history)
     return history
 
 
-class _First(BaseModel, frozen=True, extra="forbid"):
+class _FirstLine(BaseModel, frozen=True, extra="forbid"):
     format: int
     heads: list[str]
     clock: dict[str, int]
@@ -65,19 +65,18 @@ class _First(BaseModel, frozen=True, extra="forbid"):
 
 class _Entity(BaseModel, frozen=True, extra="forbid"):
     content: JsonValue
-    caps: list[str]
-    taint: list[str]
+    caps: frozenset[str]
+    taint: frozenset[str]
     origin: str
-    sources: list[str]
+    sources: tuple[str, ...]
     part_of: str | None
 
     def entity(self) -> Entity:
-        label = Label(caps=frozenset(self.caps), taint=frozenset(self.taint))
         return Entity(
             content=self.content,
-            label=label,
+            label=Label(caps=self.caps, taint=self.taint),
             origin=self.origin,
-            sources=tuple(self.sources),
+            sources=self.sources,
             part_of=self.part_of,
         )
 
@@ -88,23 +87,13 @@ class _Event(BaseModel, frozen=True, extra="forbid"):
     replica: str = Field(min_length=1, max_length=64)
     at: AwareDatetime
     body: dict[str, JsonValue]
-    consumes: list[str]
-    produces: list[str]
-    heads: list[str]
+    consumes: tuple[str, ...]
+    produces: tuple[str, ...]
+    heads: tuple[str, ...]
     clock: dict[str, Annotated[int, Field(ge=1, le=MAX_COUNT)]]
 
     def event(self) -> Event:
-        return Event(
-            kind=self.kind,
-            run_id=self.run_id,
-            replica=self.replica,
-            at=self.at,
-            body=self.body,
-            consumes=tuple(self.consumes),
-            produces=tuple(self.produces),
-            heads=tuple(self.heads),
-            clock=self.clock,
-        )
+        return Event(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
 class _Line(BaseModel, frozen=True, extra="forbid"):
@@ -112,20 +101,20 @@ class _Line(BaseModel, frozen=True, extra="forbid"):
     event: _Event | None = None
 
 
-def _read(number: int, line: str, model: type[_T]) -> _T:
+def _validated(number: int, line: str, model: type[_T]) -> _T:
     if len(line) > MAX_LINE:
         raise _invalid(number, f"it is longer than {MAX_LINE} characters")
     try:
-        return model.model_validate(json.loads(line, parse_constant=_no_number))
+        return model.model_validate(json.loads(line, parse_constant=_reject_constant))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "it"
         raise _invalid(number, f"{where}: {first['msg']}") from error
     except (ValueError, RecursionError) as error:
-        raise _invalid(number, f"no JSON: {error}") from error
+        raise _invalid(number, f"it is not JSON: {error}") from error
 
 
-def _made(number: int, line: _Line) -> Entity | Event:
+def _entity_or_event(number: int, line: _Line) -> Entity | Event:
     try:
         match line:
             case _Line(entity=_Entity() as entity, event=None):
@@ -137,28 +126,32 @@ def _made(number: int, line: _Line) -> Entity | Event:
     raise _invalid(number, "it holds neither one entity nor one event")
 
 
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+def _reject_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")
 
 
-def _invalid(number: int, why: str) -> EventsInvalid:
+def _invalid(number: int, reason: str) -> EventsInvalid:
     return EventsInvalid(
-        f"line {number} is no line of an exported event log ({why}); nothing was merged. Use a "
-        "file that `harness events export` wrote, whole"
+        f"line {number} is not a line of an exported event log ({reason}); nothing was merged. "
+        "Use a complete file that `harness events export` wrote"
     )
 
 
-def _check_whole(first: _First, history: History) -> None:
-    """Refuse what does not hang together. Ids are made of what was read, so an edit of an event
-    shows in those that follow it, or in the heads that the first line names."""
-    causes = CausalityCheck()
-    causes.entities.update(history.entities)
+def _check_consistent(first: _FirstLine, history: History) -> None:
+    """Refuse a history with missing or edited events.
+
+    Ids are computed from the content that was read, so an edited event is missing among the
+    causes of the events after it, or among the heads in the first line.
+    """
+    check = CausalityCheck()
+    check.entities.update(history.entities)
     for event in history.in_order():
-        causes.check_event(event.id, event.line)
-    for finding in causes.problems():
-        raise EventsInvalid(f"the exported log is damaged: {finding}; nothing was merged")
+        check.check_event(event.id, event.line)
+    problems = check.problems()
+    if problems:
+        raise EventsInvalid(f"the exported log is damaged: {problems[0]}; nothing was merged")
     if set(first.heads) != history.heads or first.clock != history.clock:
         raise EventsInvalid(
-            "the exported log was cut short: its first line names newer events than it holds; "
+            "the exported log was truncated: its first line names newer events than it holds; "
             "nothing was merged"
         )

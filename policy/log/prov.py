@@ -1,4 +1,4 @@
-"""A history as PROV-JSON, the W3C's words for who used and made what. Pure."""
+"""A history as PROV-JSON, the W3C format for the provenance of data."""
 
 from collections.abc import Iterator
 
@@ -13,39 +13,39 @@ Record = dict[str, Json]
 
 
 def prov_document(history: History) -> dict[str, dict[str, Json]]:
-    """The document: events are activities, machines are agents, entities stay entities.
+    """Return the document: events are activities, machines are agents.
 
-    PROV lets one activity generate an entity; a later event that gave the same again is said to
-    have influenced it.
+    In PROV, exactly one activity generates an entity. A later event that produced the same entity
+    again is recorded as an influence.
     """
     events = history.in_order()
     generated, influenced = _generations(events)
     return {
         "prefix": {PREFIX: "urn:harness:"},
-        "entity": {_q(name): _entity(entity) for name, entity in history.entities.items()},
-        "activity": {_q(event.id): _activity(event) for event in events},
+        "entity": {_qualified(name): _entity(entity) for name, entity in history.entities.items()},
+        "activity": {_qualified(event.id): _activity(event) for event in events},
         "agent": {
-            _q(f"machine-{replica}"): {"prov:type": _name("prov:SoftwareAgent")}
+            _qualified(f"machine-{replica}"): {"prov:type": _type("prov:SoftwareAgent")}
             for replica in sorted(history.clock)
         },
-        "used": _numbered(
-            "used", (_pair(event, name) for event in events for name in event.consumes)
+        "used": _with_ids(
+            "used", (_event_and_entity(event, name) for event in events for name in event.consumes)
         ),
-        "wasGeneratedBy": _numbered("generated", generated),
-        "wasInfluencedBy": _numbered("influenced", influenced),
-        "wasDerivedFrom": _numbered("derived", _derivations(history)),
-        "wasInformedBy": _numbered("informed", _follows(events, history)),
-        "wasAssociatedWith": _numbered("associated", map(_association, events)),
+        "wasGeneratedBy": _with_ids("generated", generated),
+        "wasInfluencedBy": _with_ids("influenced", influenced),
+        "wasDerivedFrom": _with_ids("derived", _derivations(history)),
+        "wasInformedBy": _with_ids("informed", _follows(events, history)),
+        "wasAssociatedWith": _with_ids("associated", map(_association, events)),
     }
 
 
 def _entity(entity: Entity) -> Record:
-    said: Record = {"harness:origin": entity.origin}
+    attributes: Record = {"harness:origin": entity.origin}
     if entity.label.caps:
-        said["harness:caps"] = sorted(entity.label.caps)
+        attributes["harness:caps"] = sorted(entity.label.caps)
     if entity.label.taint:
-        said["harness:taint"] = sorted(entity.label.taint)
-    return said
+        attributes["harness:taint"] = sorted(entity.label.taint)
+    return attributes
 
 
 def _activity(event: Event) -> Record:
@@ -53,7 +53,7 @@ def _activity(event: Event) -> Record:
     return {
         "prov:startTime": at,
         "prov:endTime": at,
-        "prov:type": _name(f"{PREFIX}:{event.kind}"),
+        "prov:type": _type(f"{PREFIX}:{event.kind}"),
         "harness:run": event.run_id,
     }
 
@@ -65,9 +65,11 @@ def _generations(events: tuple[Event, ...]) -> tuple[list[Record], list[Record]]
     for event in events:
         for name in event.produces:
             if name in first:
-                influenced.append({"prov:influencee": _q(name), "prov:influencer": _q(event.id)})
+                influenced.append(
+                    {"prov:influencee": _qualified(name), "prov:influencer": _qualified(event.id)}
+                )
             else:
-                generated.append(_pair(event, name))
+                generated.append(_event_and_entity(event, name))
             first.add(name)
     return generated, influenced
 
@@ -76,31 +78,37 @@ def _derivations(history: History) -> Iterator[Record]:
     for name, entity in history.entities.items():
         for source in entity.sources:
             if source in history.entities:
-                yield {"prov:generatedEntity": _q(name), "prov:usedEntity": _q(source)}
+                yield {
+                    "prov:generatedEntity": _qualified(name),
+                    "prov:usedEntity": _qualified(source),
+                }
 
 
 def _follows(events: tuple[Event, ...], history: History) -> Iterator[Record]:
     for event in events:
         for head in event.heads:
             if head in history.events:
-                yield {"prov:informed": _q(event.id), "prov:informant": _q(head)}
+                yield {"prov:informed": _qualified(event.id), "prov:informant": _qualified(head)}
 
 
 def _association(event: Event) -> Record:
-    return {"prov:activity": _q(event.id), "prov:agent": _q(f"machine-{event.replica}")}
+    return {
+        "prov:activity": _qualified(event.id),
+        "prov:agent": _qualified(f"machine-{event.replica}"),
+    }
 
 
-def _pair(event: Event, entity: str) -> Record:
-    return {"prov:activity": _q(event.id), "prov:entity": _q(entity)}
+def _event_and_entity(event: Event, entity: str) -> Record:
+    return {"prov:activity": _qualified(event.id), "prov:entity": _qualified(entity)}
 
 
-def _numbered(word: str, records: Iterator[Record] | list[Record]) -> dict[str, Json]:
+def _with_ids(word: str, records: Iterator[Record] | list[Record]) -> dict[str, Json]:
     return {f"_:{word}{number}": record for number, record in enumerate(records, 1)}
 
 
-def _name(qualified: str) -> Record:
+def _type(qualified: str) -> Record:
     return {"$": qualified, "type": "prov:QUALIFIED_NAME"}
 
 
-def _q(name: str) -> str:
+def _qualified(name: str) -> str:
     return f"{PREFIX}:{name}"

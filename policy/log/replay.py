@@ -1,4 +1,4 @@
-"""Decides again what was decided, by the policy of that time, and compares the outcomes. Pure."""
+"""Replays a history: makes each decision and each label again, and compares the results."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from policy.log.history import History
 from policy.log.taint import DataFlow, data_flow
 
 Decide = Callable[[Mapping[str, Json]], Decision]
-"""Decides about the question of a decision event, as its version of the policy does.
+"""Decides again from the recorded inputs of a decision, by one version of the policy.
 
 Raises:
-    ValueError: it is no question for this policy.
+    ValueError: the inputs are not those of this policy.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Something that does not come out as it is written."""
+    """A recorded value that the replay does not confirm."""
 
     event: str
     what: str
@@ -32,7 +32,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayResult:
-    """What was looked at again, and every difference."""
+    """The number of decisions and entities that were checked, and every difference."""
 
     decisions: int
     entities: int
@@ -40,70 +40,60 @@ class ReplayResult:
 
     @property
     def same(self) -> bool:
-        """True when everything came out as it is written."""
+        """True if there are no differences."""
         return not self.differences
 
 
 def replay(history: History, policies: Mapping[str, Decide]) -> ReplayResult:
-    """Go through the history in its order: ask each question again, follow each label again.
+    """Repeat every decision with its version of the policy, and propagate every label again.
 
-    A decision by a policy that is not among `policies` is a difference: nobody can say that it
-    was right. So is an entity whose own tags are fewer than those of what it was made from.
+    A decision by a version that `policies` lacks is a difference, because it cannot be confirmed.
+    So is an entity with fewer tags than the entities it was made from. Reasons are not compared:
+    they are text for people, and may be worded better in a later release.
     """
     flow = data_flow(history)
     decisions = [event for event in history.in_order() if event.kind == "decision"]
-    found = [d for event in decisions for d in _decision(event, policies)]
-    found += _state(flow)
+    differences = [one for event in decisions for one in _decision_differences(event, policies)]
+    differences += _label_differences(flow)
     return ReplayResult(
-        decisions=len(decisions), entities=len(history.entities), differences=tuple(found)
+        decisions=len(decisions), entities=len(history.entities), differences=tuple(differences)
     )
 
 
-def _decision(event: Event, policies: Mapping[str, Decide]) -> Iterator[Difference]:
-    version, question = str(event.body.get("policy")), event.body.get("question")
+def _decision_differences(event: Event, policies: Mapping[str, Decide]) -> Iterator[Difference]:
+    version, inputs = str(event.body.get("policy")), event.body.get("question")
     decide = policies.get(version)
     if decide is None:
         known = ", ".join(sorted(policies)) or "none"
-        yield _differs(event, "the policy", version, f"unknown here; known: {known}")
+        yield _difference(event, "the policy", version, f"unknown to this version; known: {known}")
         return
-    was = (_text(event, "verdict"), _text(event, "rule"), _text(event, "reason"))
     try:
-        now = _words(decide(question if isinstance(question, Mapping) else {}))
+        decision = decide(inputs if isinstance(inputs, Mapping) else {})
     except ValueError as error:
-        yield _differs(event, "the question", canonical_json(question), f"no question: {error}")
+        yield _difference(event, "the question", canonical_json(inputs), f"invalid: {error}")
         return
-    for what, before, after in zip(
-        ("the verdict", "the rule", "the reason"), was, now, strict=True
-    ):
-        if before != after:
-            yield _differs(event, what, repr(before), repr(after))
+    now = {"verdict": "allowed", "rule": ""}
+    if isinstance(decision, Denied):
+        now = {"verdict": "denied", "rule": decision.rule}
+    for field, value in now.items():
+        recorded = str(event.body.get(field) or "")
+        if recorded != value:
+            yield _difference(event, f"the {field}", repr(recorded), repr(value))
 
 
-def _state(flow: DataFlow) -> Iterator[Difference]:
+def _label_differences(flow: DataFlow) -> Iterator[Difference]:
     for name, entity in flow.history.entities.items():
         label = flow.label(name)
         if not entity.label.covers(label):
-            missing = sorted((label.caps | label.taint) - (entity.label.caps | entity.label.taint))
+            own = entity.label.caps | entity.label.taint
             maker = next(iter(flow.made_by.get(name, ())), None)
             yield Difference(
                 event=maker.id if maker is not None else name,
                 what=f"the label of {entity.origin!r}",
-                was=", ".join(sorted(entity.label.caps | entity.label.taint)) or "clean",
-                now=f"also {', '.join(missing)}",
+                was=", ".join(sorted(own)) or "clean",
+                now=f"also {', '.join(sorted((label.caps | label.taint) - own))}",
             )
 
 
-def _words(decision: Decision) -> tuple[str, str, str]:
-    match decision:
-        case Denied() as denied:
-            return ("denied", denied.rule, denied.reason)
-        case _:
-            return ("allowed", "", "")
-
-
-def _text(event: Event, name: str) -> str:
-    return str(event.body.get(name) or "")
-
-
-def _differs(event: Event, what: str, was: str, now: str) -> Difference:
+def _difference(event: Event, what: str, was: str, now: str) -> Difference:
     return Difference(event=event.id, what=what, was=was, now=now)

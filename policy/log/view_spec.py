@@ -1,11 +1,11 @@
-"""A page about what happened, as data: any client can render it."""
+"""A page about events, as data that the terminal, Prefect and the web pages render."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class ViewTable:
-    """Rows under a head, all of them text."""
+    """Rows of text below column titles."""
 
     title: str
     head: tuple[str, ...]
@@ -14,14 +14,14 @@ class ViewTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Paragraph:
-    """A paragraph of plain text; the renderer escapes it."""
+    """A paragraph of plain text, which the renderer escapes."""
 
     text: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphNode:
-    """A box of the graph. A tainted box has handled content from an untrusted source."""
+    """A node of the graph; a tainted one has handled content from an untrusted origin."""
 
     id: str
     text: str
@@ -31,7 +31,7 @@ class GraphNode:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphEdge:
-    """An arrow of the graph, from a cause to its effect."""
+    """An edge of the graph, from a cause to its effect."""
 
     source: str
     target: str
@@ -40,7 +40,7 @@ class GraphEdge:
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """The data flow. Causes stand before their effects in `nodes`."""
+    """The data flow. In `nodes`, causes stand before their effects."""
 
     title: str
     nodes: tuple[GraphNode, ...]

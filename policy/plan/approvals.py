@@ -1,4 +1,4 @@
-"""Questions to a person and their answers: each about one action, used once, not forever."""
+"""Stores requests for approval and the decisions: each is for one action and is used once."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -12,12 +12,18 @@ from sqlalchemy import Connection, Engine, Row, or_, select, update
 from contracts.errors import ApprovalDecided, ApprovalNotFound, OptionInvalid
 from contracts.json import canonical_json
 from policy.database import read_transaction, write_transaction
-from policy.denial_json import denial_from_json, denial_to_json
-from policy.log.events import Draft
-from policy.plan.approval_request import ApprovalReply, ApprovalRequest, Approver
-from policy.plan.plan_log import Append
+from policy.log.events import Append, Draft
 from policy.tables import approvals
-from policy.types import APPROVAL_TTL_S, Approval, ApprovalStatus
+from policy.types import (
+    APPROVAL_TTL_S,
+    Approval,
+    ApprovalReply,
+    ApprovalRequest,
+    ApprovalStatus,
+    Approver,
+    denial_from_json,
+    denial_to_json,
+)
 
 
 def _now() -> datetime:
@@ -26,7 +32,7 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, kw_only=True)
 class Approvals:
-    """All approvals, in the database. What becomes of each is an event, too."""
+    """All approvals in the database. Every change of a status is also an event of the log."""
 
     engine: Engine
     append: Append
@@ -35,88 +41,100 @@ class Approvals:
 
     @property
     def approver(self) -> Approver:
-        """Asks whoever reads `harness approvals`, and waits for nobody."""
+        """Asks through this table, without waiting for the decision."""
         return Approver(ask=self.ask, consume=self.consume)
 
-    def ask(self, question: ApprovalRequest) -> ApprovalReply:
-        """What was decided about this action of this run; the question is kept if it is new."""
-        with self._changing() as connection:
-            found = _latest(connection, question)
-            asked = found is None
-            if found is None:
-                found = self._add(connection, question)
-        if asked:
-            self._tell(_approval(found), "pending")
-        approval = _approval(found)
+    def ask(self, request: ApprovalRequest) -> ApprovalReply:
+        """Return the decision about this action of this run; store the request if it is new."""
+        with self._unexpired() as connection:
+            row = _latest(connection, request)
+            is_new = row is None
+            if row is None:
+                row = self._insert(connection, request)
+        approval = _approval(row)
+        if is_new:
+            self._log(approval, "pending")
         match approval.status:
             case "approved" | "denied":
-                who, why = approval.decided_by or "", approval.reason
-                said = f"{who}: {why}" if why else f"{approval.status} by {who}"
+                by, why = approval.decided_by or "", approval.reason
+                reason = f"{by}: {why}" if why else f"{approval.status} by {by}"
                 return ApprovalReply(
-                    status=approval.status, by=who, reason=said, approval=approval.id
+                    status=approval.status, by=by, reason=reason, approval=approval.id
                 )
             case _:
-                said = f"approval {approval.id} waits"
-                return ApprovalReply(status="waiting", reason=said, approval=approval.id)
+                reason = f"approval {approval.id} is pending"
+                return ApprovalReply(status="waiting", reason=reason, approval=approval.id)
 
-    def is_known(self, question: ApprovalRequest) -> bool:
-        """Whether this action of this run was asked about before, and that still counts."""
+    def is_known(self, request: ApprovalRequest) -> bool:
+        """Return True if this action of this run has a pending or decided approval."""
         with read_transaction(self.engine) as connection:
-            return _latest(connection, question) is not None
+            return _latest(connection, request) is not None
 
-    def consume(self, question: ApprovalRequest) -> bool:
-        """Use up the approval of this action; False when there is none any more."""
-        with self._changing() as connection:
-            found = _latest(connection, question)
-            if found is None or found.status != "approved":
+    def consume(self, request: ApprovalRequest) -> bool:
+        """Use up the approval of this action; return False if there is none any more."""
+        with self._unexpired() as connection:
+            row = _latest(connection, request)
+            if row is None or row.status != "approved":
                 return False
-            used = {"status": "used", "used_at": _text(self.now())}
-            connection.execute(update(approvals).where(approvals.c.id == found.id).values(used))
-        self._tell(_approval(found), "used")
+            _update(connection, row.id, status="used", used_at=_text(self.now()))
+        self._log(_approval(row), "used")
         return True
 
     def restore_used(self, run_id: str, *, used_since: datetime) -> int:
-        """Let this run use again what it used since: what came of that is lost; how many."""
+        """Make approvals of a run usable again whose actions were lost with a broken attempt.
+
+        Return the number of approvals that were used after `used_since`.
+        """
         with write_transaction(self.engine) as connection:
-            since = approvals.c.used_at > _text(used_since)
-            given = approvals.c.run_id == run_id, approvals.c.status == "used", since
-            found = connection.execute(select(approvals).where(*given)).all()
-            for row in found:
-                self._set(connection, row.id, "approved")
-        for row in found:
-            self._tell(_approval(row), "approved")
-        return len(found)
+            query = select(approvals).where(
+                approvals.c.run_id == run_id,
+                approvals.c.status == "used",
+                approvals.c.used_at > _text(used_since),
+            )
+            rows = connection.execute(query).all()
+            for row in rows:
+                _update(connection, row.id, status="approved")
+        for row in rows:
+            self._log(_approval(row), "approved")
+        return len(rows)
 
     def decide(self, prefix: str, status: ApprovalStatus, *, by: str, reason: str = "") -> Approval:
-        """Approve or deny; an approval may be taken back as long as it is not used.
+        """Approve or deny; an approval can be revoked as long as it is not used.
 
         Raises:
-            ApprovalNotFound: none is of that id, or more than one begins like that.
-            ApprovalDecided: it does not wait any more.
+            ApprovalNotFound: no single approval has an id with this prefix.
+            ApprovalDecided: it is not pending any more.
             OptionInvalid: it is a question, and `reason`, the answer, is empty.
         """
-        with self._changing() as connection:
-            found = _named(connection, prefix)
-            if found.status != "pending" and (found.status, status) != ("approved", "denied"):
-                raise ApprovalDecided(_decided(_approval(found)))
-            if status == "approved" and not reason.strip() and _approval(found).is_question:
-                raise OptionInvalid(f"approval {found.id} is a question: say your answer")
-            self._set(connection, found.id, status, by=by, reason=reason)
-            decided = _approval(_named(connection, found.id))
-        self._tell(decided, status)
-        return decided
+        with self._unexpired() as connection:
+            row = _by_prefix(connection, prefix)
+            if row.status != "pending" and (row.status, status) != ("approved", "denied"):
+                raise ApprovalDecided(_decided_message(_approval(row)))
+            if status == "approved" and not reason.strip() and _approval(row).is_question:
+                raise OptionInvalid(f"approval {row.id} is a question: give your answer")
+            _update(
+                connection,
+                row.id,
+                status=status,
+                decided_by=by,
+                reason=reason,
+                decided_at=_text(self.now()),
+            )
+            approval = _approval(_by_prefix(connection, row.id))
+        self._log(approval, status)
+        return approval
 
     def get(self, prefix: str) -> Approval:
-        """One approval, by its id or how that begins.
+        """Return the approval whose id has this prefix.
 
         Raises:
-            ApprovalNotFound: none, or more than one.
+            ApprovalNotFound: there is none, or more than one.
         """
-        with self._changing() as connection:
-            return _approval(_named(connection, prefix))
+        with self._unexpired() as connection:
+            return _approval(_by_prefix(connection, prefix))
 
     def list(self, *, run_id: str | None = None, pending: bool = False) -> list[Approval]:
-        """Approvals, the newest first."""
+        """Return approvals, the newest first."""
         query = select(approvals).order_by(approvals.c.asked_at.desc())
         if run_id is not None:
             query = query.where(approvals.c.run_id == run_id)
@@ -127,66 +145,57 @@ class Approvals:
             return [_approval(row) for row in connection.execute(query)]
 
     def expired_undecided(self, run_id: str) -> Sequence[Approval]:
-        """Those of a run on which nobody decided in time, and that it did not ask anew."""
+        """Return the run's approvals that expired undecided and were not requested again."""
         self.expire()
         newest = {one.action: one for one in reversed(self.list(run_id=run_id))}
-        late = (one for one in newest.values() if one.status == "expired")
-        return [one for one in late if one.decided_by is None]
+        expired = (one for one in newest.values() if one.status == "expired")
+        return [one for one in expired if one.decided_by is None]
 
     def expire(self) -> int:
-        """Mark what nobody may decide or use any more; how many."""
+        """Mark approvals whose time is over as expired; return how many."""
         with write_transaction(self.engine) as connection:
-            old = self._expire(connection)
-        self._tell_expired(old)
-        return len(old)
+            rows = self._expire(connection)
+        for row in rows:
+            self._log(_approval(row), "expired")
+        return len(rows)
 
-    def _add(self, connection: Connection, question: ApprovalRequest) -> Row[tuple[object, ...]]:
+    def _insert(self, connection: Connection, request: ApprovalRequest) -> Row[tuple[object, ...]]:
         now = self.now()
+        name = token_hex(6)
         row = {
-            "id": token_hex(6),
-            "action": question.action,
-            "run_id": question.run_id,
-            "step": question.step,
-            "op": question.op,
-            "arguments": json.loads(canonical_json(question.arguments)),
-            "denied": denial_to_json(question.denied),
+            "id": name,
+            "action": request.action,
+            "run_id": request.run_id,
+            "step": request.step,
+            "op": request.op,
+            "arguments": json.loads(canonical_json(request.arguments)),
+            "denied": denial_to_json(request.denied),
             "status": "pending",
             "asked_at": _text(now),
             "expires_at": _text(now + timedelta(seconds=self.ttl_s)),
             "reason": "",
-            "node": question.node,
-            "agent": question.agent,
+            "node": request.node,
+            "agent": request.agent,
         }
         connection.execute(approvals.insert().values(row))
-        return _named(connection, str(row["id"]))
-
-    def _set(
-        self, connection: Connection, name: str, status: str, *, by: str = "", reason: str = ""
-    ) -> None:
-        changed: dict[str, object] = {"status": status}
-        if by:
-            changed |= {"decided_by": by, "reason": reason, "decided_at": _text(self.now())}
-        connection.execute(update(approvals).where(approvals.c.id == name).values(changed))
+        return _by_prefix(connection, name)
 
     @contextmanager
-    def _changing(self) -> Iterator[Connection]:
-        """A transaction that sees nothing as pending or approved which expired."""
+    def _unexpired(self) -> Iterator[Connection]:
+        """Open a transaction in which no expired approval is pending or approved."""
         with write_transaction(self.engine) as connection:
-            old = self._expire(connection)
+            rows = self._expire(connection)
             yield connection
-        self._tell_expired(old)
+        for row in rows:
+            self._log(_approval(row), "expired")
 
     def _expire(self, connection: Connection) -> Sequence[Row[tuple[object, ...]]]:
-        old = approvals.c.expires_at <= _text(self.now())
-        waits = or_(approvals.c.status == "pending", approvals.c.status == "approved")
-        expired = update(approvals).where(old, waits).values(status="expired")
-        return connection.execute(expired.returning(approvals)).all()
+        is_over = approvals.c.expires_at <= _text(self.now())
+        is_open = or_(approvals.c.status == "pending", approvals.c.status == "approved")
+        statement = update(approvals).where(is_over, is_open).values(status="expired")
+        return connection.execute(statement.returning(approvals)).all()
 
-    def _tell_expired(self, old: Sequence[Row[tuple[object, ...]]]) -> None:
-        for row in old:
-            self._tell(_approval(row), "expired")
-
-    def _tell(self, approval: Approval, status: str) -> None:
+    def _log(self, approval: Approval, status: str) -> None:
         self.append(
             Draft(
                 kind="approval",
@@ -205,31 +214,40 @@ class Approvals:
         )
 
 
-def _decided(approval: Approval) -> str:
+def _update(connection: Connection, name: str, **values: str) -> None:
+    connection.execute(update(approvals).where(approvals.c.id == name).values(values))
+
+
+def _decided_message(approval: Approval) -> str:
     by = f" by {approval.decided_by}" if approval.decided_by else ""
     why = f" ({approval.reason})" if approval.reason else ""
-    return f"approval {approval.id} is {approval.status}{by}{why}: only a run can ask again"
+    return (
+        f"approval {approval.id} is {approval.status}{by}{why}, which is final: only the run "
+        "can request another one"
+    )
 
 
-def _latest(connection: Connection, question: ApprovalRequest) -> Row[tuple[object, ...]] | None:
-    """The newest that may still count; a denial counts for good."""
+def _latest(connection: Connection, request: ApprovalRequest) -> Row[tuple[object, ...]] | None:
+    """Return the newest approval of the action that is not used or expired."""
     return connection.execute(
         select(approvals)
-        .where(approvals.c.action == question.action, approvals.c.run_id == question.run_id)
+        .where(approvals.c.action == request.action, approvals.c.run_id == request.run_id)
         .where(approvals.c.status.in_(("pending", "approved", "denied")))
         .order_by(approvals.c.asked_at.desc())
         .limit(1)
     ).one_or_none()
 
 
-def _named(connection: Connection, prefix: str) -> Row[tuple[object, ...]]:
-    found = connection.execute(
+def _by_prefix(connection: Connection, prefix: str) -> Row[tuple[object, ...]]:
+    rows = connection.execute(
         select(approvals).where(approvals.c.id.startswith(prefix, autoescape=True)).limit(2)
     ).all()
-    if len(found) != 1 or not prefix:
-        many = "more than one approval begins" if found else "there is no approval"
-        raise ApprovalNotFound(f"{many} with {prefix!r}: `harness approvals list` shows them")
-    return found[0]
+    if len(rows) != 1 or not prefix:
+        count = "more than one approval has" if rows else "no approval has"
+        raise ApprovalNotFound(
+            f"{count} an id that begins with {prefix!r}; `harness approvals list` shows ids"
+        )
+    return rows[0]
 
 
 def _approval(row: Row[tuple[object, ...]]) -> Approval:

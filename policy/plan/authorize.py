@@ -1,213 +1,227 @@
-"""One call of a step: permitted by the policy or by a person, composed if it is to be, done."""
+"""Executes one call of a step, after the policy or a person has authorized it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from contracts.entity import Entity, derive
+from contracts.entity import EMPTY_LABEL, Entity, Label, derive
 from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.tool import Denied
 from policy.errors import OperationFailed, ResultNotSaved, WaitingForPerson
-from policy.plan.apply import run_operation, skipped_result, step_origin
-from policy.plan.approval_request import ApprovalReply, ApprovalRequest, Approver
 from policy.plan.plan_log import PlanLog
 from policy.plan.references import ReferenceMissing
 from policy.plan.registry import Operation
 from policy.plan.resolve import PolicyContext, ResolvedCall, StepCall, resolve
 from policy.plan.step_check import action_digest, check_step, policy_version
 from policy.plan.values import RunValues
-from policy.types import QUESTION_RULE, PlanStep
+from policy.types import QUESTION_RULE, ApprovalReply, ApprovalRequest, Approver, PlanStep
 
 Compose = Callable[[PlanStep, Operation, Mapping[str, Json]], Mapping[str, Json]]
-"""Lets the executor's model write a step's content; gives all arguments as it wrote them.
+"""Lets a model write a step's content; returns all arguments as the model wrote them.
 
-It is given the step and the arguments that the engine filled, and nothing else.
+The model sees the step and the arguments that the engine filled in, and nothing else.
 
 Raises:
-    HarnessError: it cannot be asked, or what it wrote is no call of the operation.
+    HarnessError: the model does not answer, or its reply is not a call of the operation.
 """
+
+_MAX_DETAIL = 60
+"""Characters of a step's first argument in the origin of its result."""
 
 
 class StepStopped(Exception):
-    """A call that may not be made, or not yet."""
+    """A call is denied, or must wait for a person."""
 
     def __init__(
-        self, status: Literal["denied", "waiting"], denied: Denied, said: str = ""
+        self, status: Literal["denied", "waiting"], denied: Denied, detail: str = ""
     ) -> None:
-        super().__init__(f"{denied.reason} ({said})" if said else denied.reason)
+        super().__init__(f"{denied.reason} ({detail})" if detail else denied.reason)
         self.status = status
         self.denied = denied
 
 
 class AuthorizedCall(NamedTuple):
-    """A call that may be made, and what a person was asked and said, if it took one."""
+    """A call that may be executed, with the request and reply if a person approved it."""
 
     call: StepCall
-    approved: ApprovalRequest | None = None
-    answer: ApprovalReply | None = None
+    request: ApprovalRequest | None = None
+    reply: ApprovalReply | None = None
 
 
 class StepAuthorizer:
-    """Decides about calls of a run, and makes those that are permitted."""
+    """Decides about the calls of a run, and executes those that are authorized."""
 
     def __init__(
         self,
-        world: Callable[[], PolicyContext],
-        held: RunValues,
+        context: Callable[[], PolicyContext],
+        values: RunValues,
         log: PlanLog,
         *,
-        person: Approver,
-        propose: Compose | None,
+        approver: Approver,
+        compose: Compose | None,
     ) -> None:
-        self._world = world
-        self._held = held
+        self._context = context
+        self._values = values
         self._log = log
-        self._person = person
-        self._propose = propose
+        self._approver = approver
+        self._compose = compose
 
     def policy_denial(self, call: StepCall) -> Denied | None:
-        """What the policy says against the call now; it is noted."""
-        world = self._world()
-        decision = check_step(call, world)
-        self._log.record_decision(call, world, decision)
+        """Return the policy's denial of the call, or None; record the decision."""
+        context = self._context()
+        decision = check_step(call, context)
+        self._log.record_decision(call, context, decision)
         return decision if isinstance(decision, Denied) else None
 
     def authorize(self, call: StepCall, number: int) -> AuthorizedCall:
-        """The call as it may be made: item `number` of its step, composed and permitted.
+        """Authorize call `number` of its step, after a model has composed its content.
 
         Raises:
-            Stopped: it is denied, or waits for a person.
+            StepStopped: it is denied, or waits for a person.
         """
         if self._log.earlier_result(call.index, number):
             return AuthorizedCall(call)
         again = replace(call, failed_attempts=self._log.earlier_failures(call.index, number))
         if call.step.compose is None:
-            return self._permitted(again)
-        self._permitted(call)
-        return self._permitted(replace(again, proposed=self._composed(call, number)))
+            return self._authorized(again)
+        self._authorized(call)
+        return self._authorized(replace(again, proposed=self._composed(call, number)))
 
-    def execute(self, ready: AuthorizedCall, number: int) -> Entity:
-        """Make the call, again if the step says so, and give what it made.
+    def execute(self, authorized: AuthorizedCall, number: int) -> Entity:
+        """Execute the call, with the retries of its step, and return the result.
 
         Raises:
-            Stopped: the policy does not let it be tried again.
-            OperationFailed: it was begun before a break, and may have happened.
-            HarnessError: it failed.
+            StepStopped: the policy denies another attempt.
+            OperationFailed: the call was started before an interruption, and may have happened.
+            HarnessError: the call failed.
         """
-        call = ready.call
+        call = authorized.call
         before = self._log.earlier_result(call.index, number)
         if before is not None:
             return before
         if self._log.was_started(call.index, number):
             raise OperationFailed(
-                f"{call.step.op} was begun before the run was interrupted: it may have "
-                "happened, so it is not done again"
+                f"{call.step.op} was started before the run was interrupted and may have "
+                "happened, so it is not repeated"
             )
-        for left in reversed(range(call.step.retry + 1 - len(call.failed_attempts))):
+        for attempts_left in reversed(range(call.step.retry + 1 - len(call.failed_attempts))):
             resolved = self._resolved(call)
-            self._use(ready, resolved)
+            self._consume(authorized, resolved)
             try:
-                made = self._once(call, number, resolved)
+                made = self._attempt(call, number, resolved)
             except WaitingForPerson as error:
-                raise StepStopped(
-                    "waiting", Denied(reason=str(error), rule=QUESTION_RULE)
-                ) from error
+                denied = Denied(reason=str(error), rule=QUESTION_RULE)
+                raise StepStopped("waiting", denied) from error
             except HarnessError as error:
-                if not left or isinstance(error, ResultNotSaved):
+                if not attempts_left or isinstance(error, ResultNotSaved):
                     raise
-                name = f"step{call.index} failed"
-                why = derive(str(error), origin=name, sources=resolved.used)
-                self._log.record_failure(call.index, number, why)
-                call = replace(call, failed_attempts=(*call.failed_attempts, self._kept(why)))
-                ready = self._permitted(call)
+                origin = f"step{call.index} failed"
+                failure = derive(str(error), origin=origin, sources=resolved.used)
+                self._log.record_failure(call.index, number, failure)
+                self._values.add(None, failure)
+                call = replace(call, failed_attempts=(*call.failed_attempts, failure))
+                authorized = self._authorized(call)
             else:
                 self._log.record_result(call.index, number, made)
-                return self._kept(made)
-        raise AssertionError("a step is tried at least once")
+                self._values.add(None, made)
+                return made
+        raise AssertionError("a step is attempted at least once")
 
     def skip(self, call: StepCall) -> Entity | None:
-        """What a call that is passed over leaves: no content, but the labels it would have."""
-        resolved = resolve(call, self._world())
-        return (
-            None
-            if isinstance(resolved, Denied)
-            else self._kept(skipped_result(resolved, call.index))
-        )
+        """Return a result without content for a skipped call, with the label it would have."""
+        resolved = resolve(call, self._context())
+        if isinstance(resolved, Denied):
+            return None
+        try:
+            extra = resolved.operation.label_of(resolved.arguments)
+        except ReferenceMissing:
+            extra = EMPTY_LABEL
+        origin = f"{step_origin(call.step, call.index)}, skipped"
+        made = derive(None, origin=origin, sources=resolved.used, extra=extra)
+        self._values.add(None, made)
+        return made
 
-    def _once(self, call: StepCall, number: int, resolved: ResolvedCall) -> Entity:
-        operation = resolved.operation
+    def _attempt(self, call: StepCall, number: int, resolved: ResolvedCall) -> Entity:
+        """Run the operation. The result inherits the tags of everything that was used.
+
+        The answer of a person inherits no taint: the person saw it and wrote their own words.
+        """
+        operation, arguments = resolved.operation, resolved.arguments
+        origin = step_origin(call.step, call.index)
         if operation.effect != "read":
             self._log.record_start(call.index, number, resolved)
         if operation.effect == "write" and operation.place:
-            self._held.add_to_place(
-                operation.place,
-                resolved.used,
-                origin=step_origin(call.step, call.index),
-                also=operation.label_of(resolved.arguments),
-            )
-        return run_operation(resolved, call.index)
+            extra = operation.label_of(arguments)
+            self._values.add_to_place(operation.place, resolved.used, origin=origin, extra=extra)
+        content = operation.call(arguments)
+        extra = operation.label_of(arguments)
+        made = derive(content, origin=origin, sources=resolved.used, extra=extra)
+        if operation.vouched:
+            label = Label(caps=made.label.caps)
+            return Entity(content=made.content, label=label, origin=made.origin)
+        return made
 
-    def _permitted(self, call: StepCall) -> AuthorizedCall:
+    def _authorized(self, call: StepCall) -> AuthorizedCall:
         denied = self.policy_denial(call)
         if denied is None:
             return AuthorizedCall(call)
-        resolved = resolve(call, self._world())
+        resolved = resolve(call, self._context())
         if isinstance(resolved, Denied):
             raise StepStopped("denied", denied)
         try:
-            question = self._question(call, resolved, denied)
+            request = ApprovalRequest(
+                action=action_digest(resolved, policy_version(self._context())),
+                run_id=self._log.run_id,
+                step=call.index,
+                op=call.step.op,
+                arguments=resolved.arguments,
+                denied=denied,
+            )
         except ReferenceMissing as error:
-            raise StepStopped("denied", denied, f"and there is nothing at /{error}") from error
-        answer = self._person.ask(question)
-        if answer.status != "approved":
-            raise StepStopped(answer.status, denied, answer.reason)
-        return AuthorizedCall(call, question, answer)
+            raise StepStopped("denied", denied, f"there is no value at /{error}") from error
+        reply = self._approver.ask(request)
+        if reply.status != "approved":
+            raise StepStopped(reply.status, denied, reply.reason)
+        return AuthorizedCall(call, request, reply)
 
-    def _use(self, ready: AuthorizedCall, resolved: ResolvedCall) -> None:
-        question = ready.approved
-        if question is None or ready.answer is None:
+    def _consume(self, authorized: AuthorizedCall, resolved: ResolvedCall) -> None:
+        """Use up the approval, and record what the person endorsed by it."""
+        request, reply = authorized.request, authorized.reply
+        if request is None or reply is None:
             return
-        if not self._person.consume(question):
-            raise StepStopped("waiting", question.denied, "the approval is not there any more")
-        named = {**resolved.control_entities, **resolved.argument_entities}
-        for argument in dict.fromkeys(one.argument for one in question.denied.denials):
-            for entity in named.get(argument.removeprefix("/"), ()):
+        if not self._approver.consume(request):
+            raise StepStopped("waiting", request.denied, "the approval is no longer valid")
+        entities = {**resolved.control_entities, **resolved.argument_entities}
+        for argument in dict.fromkeys(denied.argument for denied in request.denied.denials):
+            for entity in entities.get(argument.removeprefix("/"), ()):
                 if entity.label.taint:
-                    self._log.record_endorsement(
-                        entity, argument, answer=ready.answer, question=question
-                    )
-
-    def _question(self, call: StepCall, resolved: ResolvedCall, denied: Denied) -> ApprovalRequest:
-        return ApprovalRequest(
-            action=action_digest(resolved, policy_version(self._world())),
-            run_id=self._log.run_id,
-            step=call.index,
-            op=call.step.op,
-            arguments=resolved.arguments,
-            denied=denied,
-        )
+                    self._log.record_endorsement(entity, argument, request=request, reply=reply)
 
     def _composed(self, call: StepCall, number: int) -> Mapping[str, Json]:
-        written = self._log.earlier_composed(call.index, number)
-        if written is None:
-            if self._propose is None:
-                raise OperationFailed(f"step {call.index} is to be composed, by nobody")
+        composed = self._log.earlier_composed(call.index, number)
+        if composed is None:
+            if self._compose is None:
+                raise OperationFailed(f"step {call.index} needs a model to compose its content")
             resolved = self._resolved(call)
-            args = self._propose(call.step, resolved.operation, resolved.arguments)
-            name = f"step{call.index} composed"
-            written = self._kept(derive(dict(args), origin=name, sources=resolved.used))
-            self._log.record_composed(call.index, number, written)
-        if not isinstance(written.content, Mapping):
-            raise OperationFailed(f"what was composed for step {call.index} is no arguments")
-        return written.content
-
-    def _kept(self, entity: Entity) -> Entity:
-        self._held.add(None, entity)
-        return entity
+            arguments = self._compose(call.step, resolved.operation, resolved.arguments)
+            origin = f"step{call.index} composed"
+            composed = derive(dict(arguments), origin=origin, sources=resolved.used)
+            self._values.add(None, composed)
+            self._log.record_composed(call.index, number, composed)
+        if not isinstance(composed.content, Mapping):
+            raise OperationFailed(f"the content composed for step {call.index} is not arguments")
+        return composed.content
 
     def _resolved(self, call: StepCall) -> ResolvedCall:
-        resolved = resolve(call, self._world())
+        resolved = resolve(call, self._context())
         if isinstance(resolved, Denied):
             raise StepStopped("denied", resolved)
         return resolved
+
+
+def step_origin(step: PlanStep, index: int) -> str:
+    """Return the origin of a step's result: the step, and its first short argument."""
+    texts = [value for value in step.args.values() if isinstance(value, str)]
+    detail = f" {texts[0]}" if texts and len(texts[0]) <= _MAX_DETAIL else ""
+    return f"step{index} {step.op}{detail}"

@@ -1,4 +1,4 @@
-"""The question that a decision about a step answered: all it was made from, to decide again."""
+"""Records the inputs of a decision about a step, and makes the decision again from them."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -15,71 +15,75 @@ from policy.plan.references import refs_in
 from policy.plan.registry import Operation, Registry, plain_json
 from policy.plan.resolve import PolicyContext, StepCall
 from policy.plan.step_check import RULES_VERSION, check_step
-from policy.types import Plan, PlanStep
+from policy.types import Effect, Plan, PlanStep, Role
 
 PLAN_POLICY_VERSION = f"plan/{RULES_VERSION}"
-"""How decisions of these rules are named in the event log."""
+"""Version of these rules in the event log."""
 
 
-def decision_inputs(call: StepCall, world: PolicyContext) -> dict[str, Json]:
-    """All that `check_step` decides by. Content is left out where no rule looks at it."""
-    operation = world.registry.get(call.step.op)
+def decision_inputs(call: StepCall, context: PolicyContext) -> dict[str, Json]:
+    """Return all inputs of `check_step`, without the content that no rule looks at."""
+    operation = context.registry.get(call.step.op)
     values = {
-        name: _described(held, with_content=looked_at)
-        for name, looked_at in _names(call, operation)
-        if isinstance(held := world.values.get(name), Entity)
+        name: _value_json(value, with_content=with_content)
+        for name, with_content in _used_values(call, operation)
+        if isinstance(value := context.values.get(name), Entity)
     }
     return {
-        "steps": {str(i): call.plan.steps[i].as_json() for i in sorted(_before(call))},
+        "steps": {str(i): call.plan.steps[i].as_json() for i in sorted(_with_dependencies(call))},
         "index": call.index,
-        "agreed": call.plan.id == world.plan,
-        "operation": None if operation is None else _operation(operation),
-        "authority": world.authority.as_json(),
+        "agreed": call.plan.id == context.plan,
+        "operation": None if operation is None else _operation_json(operation),
+        "authority": context.authority.as_json(),
         "values": values,
-        "item": None if call.item is None else _described(call.item, with_content=True),
-        "earlier": [_described(entity, with_content=False) for entity in call.failed_attempts],
+        "item": None if call.item is None else _value_json(call.item, with_content=True),
+        "earlier": [_value_json(entity, with_content=False) for entity in call.failed_attempts],
         "proposed": call.proposed,
     }
 
 
-def redecide(question: Mapping[str, Json]) -> Decision:
-    """The decision that these rules make of a question.
+def redecide(inputs: Mapping[str, Json]) -> Decision:
+    """Return the decision that the present rules make of recorded inputs.
 
     Raises:
-        ValueError: it is none of theirs.
+        ValueError: they are not inputs of these rules.
     """
     try:
-        asked = _Question.model_validate(plain_json(question))
-        steps = {
-            int(index): parse_step(canonical_json(step)) for index, step in asked.steps.items()
-        }
-        _check_order(steps, asked.index)
-        plan = Plan(steps=tuple(steps.get(i, _GAP) for i in range(asked.index + 1)), prompt="")
+        recorded = _Inputs.model_validate(plain_json(inputs))
+        steps = {int(i): parse_step(canonical_json(step)) for i, step in recorded.steps.items()}
+        _check_order(steps, recorded.index)
     except (ValidationError, PlanInvalid) as error:
         raise ValueError(str(error).splitlines()[0]) from error
+    plan = Plan(
+        steps=tuple(steps.get(i, _UNRECORDED_STEP) for i in range(recorded.index + 1)), prompt=""
+    )
     call = StepCall(
         plan=plan,
-        index=asked.index,
-        item=asked.item.entity() if asked.item else None,
-        failed_attempts=tuple(one.entity() for one in asked.earlier),
-        proposed=asked.proposed,
+        index=recorded.index,
+        item=recorded.item.entity() if recorded.item else None,
+        failed_attempts=tuple(value.entity() for value in recorded.earlier),
+        proposed=recorded.proposed,
     )
-    world = PolicyContext(
-        registry=Registry([asked.operation.operation()] if asked.operation else []),
-        authority=asked.authority.authority(),
-        plan=plan.id if asked.agreed else "",
-        values={name: held.entity() for name, held in asked.values.items()},
+    context = PolicyContext(
+        registry=Registry([recorded.operation.operation()] if recorded.operation else []),
+        authority=Authority(
+            grants=recorded.authority.grants,
+            principals=recorded.authority.principals,
+            tags=recorded.authority.tags,
+        ),
+        plan=plan.id if recorded.agreed else "",
+        values={name: value.entity() for name, value in recorded.values.items()},
     )
-    return check_step(call, world)
+    return check_step(call, context)
 
 
 def _check_order(steps: Mapping[int, PlanStep], last: int) -> None:
     for index, step in steps.items():
         if not 0 <= index <= last or any(not 0 <= dep < index for dep in step.deps):
-            raise ValueError(f"step {index} is no step before step {last}, or waits for none such")
+            raise ValueError(f"step {index} does not belong before step {last}")
 
 
-_GAP = PlanStep(op="a_step_that_this_one_does_not_wait_for")
+_UNRECORDED_STEP = PlanStep(op="a_step_without_influence_on_the_decision")
 
 
 class _Value(BaseModel, frozen=True, extra="forbid"):
@@ -96,20 +100,20 @@ class _Value(BaseModel, frozen=True, extra="forbid"):
 
 class _Operation(BaseModel, frozen=True, extra="forbid"):
     name: str
-    effect: str
+    effect: Effect
     requires: frozenset[str]
-    roles: dict[str, str]
+    roles: dict[str, Role]
     place: str | None
 
     def operation(self) -> Operation:
         return Operation(
             name=self.name,
             description="",
-            effect=self.effect,  # type: ignore[arg-type]  # one of the words it was written with
+            effect=self.effect,
             requires=self.requires,
-            roles=MappingProxyType(self.roles),  # type: ignore[arg-type]  # as above
+            roles=MappingProxyType(self.roles),
             arguments=BaseModel,
-            run=_not_again,
+            run=_never_run,
             place=self.place,
         )
 
@@ -119,11 +123,8 @@ class _Authority(BaseModel, frozen=True, extra="forbid"):
     principals: dict[str, frozenset[str]]
     tags: frozenset[str]
 
-    def authority(self) -> Authority:
-        return Authority(grants=self.grants, principals=self.principals, tags=self.tags)
 
-
-class _Question(BaseModel, frozen=True, extra="forbid"):
+class _Inputs(BaseModel, frozen=True, extra="forbid"):
     steps: dict[str, dict[str, JsonValue]]
     index: int = Field(ge=0, lt=MAX_STEPS)
     agreed: bool
@@ -135,25 +136,25 @@ class _Question(BaseModel, frozen=True, extra="forbid"):
     proposed: dict[str, JsonValue] | None
 
 
-def _not_again(**_: object) -> Json:
-    raise AssertionError("what is decided again is not done again")
+def _never_run(**_: object) -> Json:
+    raise AssertionError("a replayed decision does not run the operation")
 
 
-def _before(call: StepCall) -> set[int]:
-    """The step, and all that it waits for."""
+def _with_dependencies(call: StepCall) -> set[int]:
+    """Return the indices of the step and of all steps that it depends on."""
     found: set[int] = set()
-    ahead = [call.index]
-    while ahead:
-        index = ahead.pop()
+    queue = [call.index]
+    while queue:
+        index = queue.pop()
         if index not in found:
             found.add(index)
-            ahead.extend(call.plan.steps[index].deps)
+            queue.extend(call.plan.steps[index].deps)
     return found
 
 
-def _names(call: StepCall, operation: Operation | None) -> Iterator[tuple[str, bool]]:
-    """What the step refers to, and whether a rule looks at its content: the last word counts."""
-    for index in _before(call):
+def _used_values(call: StepCall, operation: Operation | None) -> Iterator[tuple[str, bool]]:
+    """Yield the name of each value that the step uses, and whether a rule looks at its content."""
+    for index in _with_dependencies(call):
         when = call.plan.steps[index].when
         if when is not None:
             yield when.source, False
@@ -162,16 +163,17 @@ def _names(call: StepCall, operation: Operation | None) -> Iterator[tuple[str, b
     if operation is not None and operation.place is not None:
         yield f"place.{operation.place}", False
     roles = operation.roles if operation else {}
-    looked: dict[str, bool] = {}
+    in_arguments: dict[str, bool] = {}
     for name, value in call.step.args.items():
         role = roles.get(name)
-        steering = role == "recipient" or (call.proposed is not None and role != "content")
+        compared = role == "recipient" or (call.proposed is not None and role != "content")
         for found in refs_in(value):
-            looked[found.ref.source] = looked.get(found.ref.source, False) or steering
-    yield from looked.items()
+            source = found.ref.source
+            in_arguments[source] = in_arguments.get(source, False) or compared
+    yield from in_arguments.items()  # last, because a dict keeps the last value of a name
 
 
-def _operation(operation: Operation) -> dict[str, Json]:
+def _operation_json(operation: Operation) -> dict[str, Json]:
     return {
         "name": operation.name,
         "effect": operation.effect,
@@ -181,7 +183,7 @@ def _operation(operation: Operation) -> dict[str, Json]:
     }
 
 
-def _described(entity: Entity, *, with_content: bool) -> dict[str, Json]:
+def _value_json(entity: Entity, *, with_content: bool) -> dict[str, Json]:
     return {
         "content": entity.content if with_content else None,
         "caps": sorted(entity.label.caps),

@@ -1,74 +1,107 @@
-"""Operations by a model that is kept apart: it sees data, has no tools, and decides nothing."""
+"""Operations by an isolated model: it sees data, has no effect by itself, and decides nothing."""
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.json import Json, parse_json
+from contracts.tool import Tool
 from policy.errors import OperationFailed
-from policy.plan.registry import Operation, operation
+from policy.plan.authorize import Compose
+from policy.plan.registry import Operation, operation, plain_json
 from policy.plan.workspace_operations import to_text
 from policy.templates import render_prompt
+from policy.types import PlanStep
 
-_CHARS = 200_000
+_MAX_CHARS = 200_000
+"""Characters of data in one prompt."""
+
 _MAX_TOKENS = 4_000
 
 
 def model_operations(complete: Complete, model: str) -> tuple[Operation, ...]:
-    """The operations, by this model. What it writes is tainted by all that it saw."""
+    """Return the operations with this model; a result has the taint of all data in the prompt."""
 
-    isolated = _IsolatedModel(complete, model)
+    def ask(
+        template: str, text: object, wanted: object, schema: Mapping[str, object] | None = None
+    ) -> str:
+        prompt = render_prompt(template, text=to_text(text)[:_MAX_CHARS], wanted=wanted)
+        request = ChatRequest(
+            model=model,
+            messages=[Message(role="user", content=prompt)],
+            max_tokens=_MAX_TOKENS,
+            response_schema=schema,
+        )
+        reply = complete(request).message
+        if reply.tool_calls or not reply.content.strip():
+            raise OperationFailed(f"{model} replied without text")
+        return reply.content
 
     @operation(effect="read", requires=["ASK_MODEL"])
     def summarise(
         text: Annotated[object, "content"], question: Annotated[str, "query"] = ""
     ) -> Json:
         """Say a text shorter, or answer a question from it."""
-        return isolated.ask("summarise.md.j2", text=text, wanted=question)
+        return ask("summarise.md.j2", text, question)
 
     @operation(effect="read", requires=["ASK_MODEL"])
     def extract(text: Annotated[object, "content"], fields: Annotated[list[str], "query"]) -> Json:
         """Take these fields out of a text; gives an object of texts, empty where nothing is."""
-        said = isolated.ask("extract.md.j2", text=text, wanted=fields, schema=_schema(fields))
-        return _fields(said, fields, model)
+        reply = ask("extract.md.j2", text, fields, _fields_schema(fields))
+        found = _parsed_object(reply, f"{model} replied with")
+        return {name: to_text(found.get(name, "")) for name in fields}
 
     return (summarise, extract)
 
 
-class _IsolatedModel(NamedTuple):
-    """A model that is kept apart."""
+def composer(complete: Complete, model: str) -> Compose:
+    """Return a function that lets the model write a step's content.
 
-    complete: Complete
-    name: str
+    The model gets the step's operation as its only tool; calling it has no effect.
+    """
 
-    def ask(self, template: str, *, text: object, wanted: object, schema: Json = None) -> str:
-        prompt = render_prompt(template, text=to_text(text)[:_CHARS], wanted=wanted)
-        request = ChatRequest(
-            model=self.name,
-            messages=[Message(role="user", content=prompt)],
-            max_tokens=_MAX_TOKENS,
-            response_schema=schema if isinstance(schema, Mapping) else None,
+    def compose(
+        step: PlanStep, operation: Operation, arguments: Mapping[str, Json]
+    ) -> Mapping[str, Json]:
+        given = json.dumps(plain_json(arguments), ensure_ascii=False, indent=1)[:_MAX_CHARS]
+        prompt = render_prompt("compose.md.j2", op=step.op, wanted=step.compose, arguments=given)
+        tool = Tool(
+            name=operation.name,
+            description=operation.description,
+            parameters=operation.parameters,
         )
-        said = self.complete(request).message
-        if said.tool_calls or not said.content.strip():
-            raise OperationFailed(f"{self.name} gave no text")
-        return said.content
+        request = ChatRequest(
+            model=model,
+            messages=[Message(role="user", content=prompt)],
+            tools=[tool],
+            max_tokens=_MAX_TOKENS,
+        )
+        calls = complete(request).message.tool_calls
+        if len(calls) != 1 or calls[0].name != operation.name:
+            names = ", ".join(call.name for call in calls) or "nothing"
+            raise OperationFailed(
+                f"{model} should have called {operation.name} once, but called {names}"
+            )
+        return _parsed_object(calls[0].arguments, f"{model} called {operation.name} with")
+
+    return compose
 
 
-def _schema(fields: Sequence[str]) -> Json:
+def _parsed_object(text: str, subject: str) -> Mapping[str, Json]:
+    try:
+        found = parse_json(text)
+    except ValueError as error:
+        raise OperationFailed(f"{subject} invalid JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise OperationFailed(f"{subject} something that is not a JSON object")
+    return found
+
+
+def _fields_schema(fields: Sequence[str]) -> Mapping[str, object]:
     return {
         "type": "object",
         "properties": {name: {"type": "string"} for name in fields},
         "required": list(fields),
         "additionalProperties": False,
     }
-
-
-def _fields(said: str, fields: Sequence[str], model: str) -> Json:
-    try:
-        found = parse_json(said)
-    except ValueError as error:
-        raise OperationFailed(f"{model} gave no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise OperationFailed(f"{model} gave no object")
-    return {name: to_text(found.get(name, "")) for name in fields}

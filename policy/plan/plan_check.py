@@ -1,4 +1,4 @@
-"""What can be said of a plan before anything runs."""
+"""Checks a plan before any of its steps runs."""
 
 from collections.abc import Iterator
 
@@ -11,36 +11,30 @@ from policy.types import Plan, PlanStep, Ref
 
 MAX_STEP_CHARS = 200_000
 
+Problems = Iterator[tuple[str, str]]
+"""Pointers into a step, each with a reason."""
+
 
 def check_plan(
     plan: Plan, registry: Registry, authority: Authority, inputs: frozenset[str] = frozenset()
 ) -> Decision:
-    """Decide whether the plan may be tried at all; `inputs` are the names it may refer to.
+    """Decide whether the plan may be started; `inputs` are the names that it may refer to.
 
-    Every operation and capability is known, every argument one of the operation's, every
-    reference leads to an input, to the item of a `foreach` or to an earlier step that the
-    step depends on, and no step is huge.
+    Every operation, capability and argument must be known. Every reference must lead to an
+    input, to the item of a `foreach`, or to a step among the dependencies. No step may be huge.
     """
-    return next(_denials(plan, registry, authority, inputs), Allowed())
-
-
-def _denials(
-    plan: Plan, registry: Registry, authority: Authority, inputs: frozenset[str]
-) -> Iterator[Denied]:
     for index, step in enumerate(plan.steps):
-        for argument, reason in (
-            *_operation(step, registry),
-            *_caps(step, registry, authority),
-            *_deps(step, index),
-            *_refs(step, inputs),
+        for pointer, reason in (
+            *_operation_problems(step, registry),
+            *_label_problems(step, authority),
+            *_dependency_problems(step, index),
+            *_reference_problems(step, inputs),
         ):
-            yield Denied(reason=f"step {index}: {reason}", rule="plan", argument=argument)
+            return Denied(reason=f"step {index}: {reason}", rule="plan", argument=pointer)
+    return Allowed()
 
 
-Problems = Iterator[tuple[str, str]]
-
-
-def _operation(step: PlanStep, registry: Registry) -> Problems:
+def _operation_problems(step: PlanStep, registry: Registry) -> Problems:
     operation = registry.get(step.op)
     if operation is None:
         known = ", ".join(sorted(one.name for one in registry))
@@ -59,36 +53,35 @@ def _operation(step: PlanStep, registry: Registry) -> Problems:
         yield "/args", f"the arguments have more than {MAX_STEP_CHARS} characters"
 
 
-def _caps(step: PlanStep, registry: Registry, authority: Authority) -> Problems:
-    for cap in sorted(step.tool_caps - registry.tool_caps):
-        yield "/tool_caps", f"no tool capability {cap!r}"
+def _label_problems(step: PlanStep, authority: Authority) -> Problems:
     for cap in sorted(step.data_caps):
         if not authority.is_known(cap):
             yield "/data_caps", f"no data capability {cap!r}: no principal or tag of that name"
 
 
-def _deps(step: PlanStep, index: int) -> Problems:
+def _dependency_problems(step: PlanStep, index: int) -> Problems:
     for dep in step.deps:
         if not 0 <= dep < index:
-            yield "/deps", f"depends on step {dep}, which does not come before it"
+            yield "/deps", f"it depends on step {dep}, which does not come before it"
 
 
-def _refs(step: PlanStep, inputs: frozenset[str]) -> Problems:
+def _reference_problems(step: PlanStep, inputs: frozenset[str]) -> Problems:
     for found in refs_in(step.args):
-        yield from _ref(found.ref, found.pointer, step, inputs)
+        yield from _target_problems(found.ref, found.pointer, step, inputs)
     for name, ref in (("when", step.when), ("foreach", step.foreach)):
         if ref is not None and ref.source == "item":
-            yield f"/{name}", "an item is only there for the arguments"
+            yield f"/{name}", "only the arguments may refer to an item"
         elif ref is not None:
-            yield from _ref(ref, f"/{name}", step, inputs)
+            yield from _target_problems(ref, f"/{name}", step, inputs)
 
 
-def _ref(ref: Ref, place: str, step: PlanStep, inputs: frozenset[str]) -> Problems:
+def _target_problems(ref: Ref, pointer: str, step: PlanStep, inputs: frozenset[str]) -> Problems:
     if ref.step is not None:
         if ref.step not in step.deps:
-            yield place, f"{ref} is not one of its dependencies {list(step.deps)}"
+            yield pointer, f"{ref} is not among its dependencies {list(step.deps)}"
     elif ref.source == "item":
         if step.foreach is None:
-            yield place, "there is no foreach, so no item"
+            yield pointer, "it refers to an item, but has no foreach"
     elif ref.source.removeprefix("input.") not in inputs:
-        yield place, f"there is no {ref.source!r}; inputs: {', '.join(sorted(inputs)) or 'none'}"
+        known = ", ".join(sorted(inputs)) or "none"
+        yield pointer, f"there is no {ref.source!r}; inputs: {known}"

@@ -1,4 +1,4 @@
-"""The border where a plan comes in: JSON that a model or a person wrote, made into a `Plan`."""
+"""Parses a plan: JSON from a model or a person becomes a `Plan`."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from policy.types import Plan, PlanStep, Ref
 MAX_CHARS = 2_000_000
 MAX_STEPS = 1_000
 MAX_DEPTH = 24
-"""Of the arguments of one step."""
+"""Nesting of the arguments of one step."""
 
 
 class _Reference(BaseModel):
@@ -39,7 +39,7 @@ _STEPS = TypeAdapter(list[_Step])
 
 
 def plan_schema() -> dict[str, object]:
-    """The JSON Schema of a plan, as a model is held to it: an object with the list `steps`."""
+    """Return the JSON Schema of a plan for a model's reply: an object with the list `steps`."""
     steps = _STEPS.json_schema(ref_template="#/$defs/{model}")
     defs = steps.pop("$defs", {})
     return {
@@ -52,12 +52,12 @@ def plan_schema() -> dict[str, object]:
 
 
 def parse_plan(text: str, *, prompt: str) -> Plan:
-    """Read a plan: a list of steps, or an object that holds it as `steps`.
+    """Parse a list of steps, or an object with such a list as `steps`.
 
-    References come out in their typed form, dependencies sorted and without repetition.
+    References are normalized, dependencies are sorted and unique.
 
     Raises:
-        PlanInvalid: it is no such JSON; too large, too deep or with a key twice.
+        PlanInvalid: it is not a plan, is too large or too deep, or has a key twice.
     """
     document = _document(text)
     if isinstance(document, Mapping) and set(document) == {"steps"}:
@@ -65,17 +65,19 @@ def parse_plan(text: str, *, prompt: str) -> Plan:
     try:
         steps = _STEPS.validate_python(document)
     except ValidationError as error:
-        raise PlanInvalid(_first(error)) from error
+        first = error.errors(include_url=False)[0]
+        pointer = "/".join(str(part) for part in first["loc"])
+        raise PlanInvalid(f"the plan is malformed at /{pointer}: {first['msg']}") from error
     if not 0 < len(steps) <= MAX_STEPS:
         raise PlanInvalid(f"a plan has 1 to {MAX_STEPS} steps, this one has {len(steps)}")
-    return Plan(steps=tuple(_step(step, i) for i, step in enumerate(steps)), prompt=prompt)
+    return Plan(steps=tuple(_plan_step(step, i) for i, step in enumerate(steps)), prompt=prompt)
 
 
 def parse_step(text: str) -> PlanStep:
-    """Read one step, as `Step.as_json` writes it.
+    """Parse one step, as `PlanStep.as_json` writes it.
 
     Raises:
-        PlanInvalid: it is none.
+        PlanInvalid: it is not a step.
     """
     return parse_plan(f"[{text}]", prompt="").steps[0]
 
@@ -85,29 +87,32 @@ def _document(text: str) -> Json:
         raise PlanInvalid(f"the plan has {len(text)} characters, more than {MAX_CHARS}")
     try:
         text.encode("utf-8")
-        return parse_json(text, _once)
+        return parse_json(text, _object_without_repeated_keys)
     except ValueError as error:
         raise PlanInvalid(f"the plan is not JSON: {error}") from error
 
 
-def _once(pairs: ObjectPairs) -> Json:
+def _object_without_repeated_keys(pairs: ObjectPairs) -> Json:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands twice")
-    if any("\ud800" <= char <= "\udfff" for name in found for char in name):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {repeated!r} occurs twice")
+    if any(_has_surrogate(name) for name in found):
         raise ValueError("a key is not Unicode")
     return found
 
 
-def _step(step: _Step, index: int) -> PlanStep:
+def _plan_step(step: _Step, index: int) -> PlanStep:
     args: dict[str, Json] = dict(step.args.items())
     try:
         _check_values(args, MAX_DEPTH)
+        for key in args:
+            if not key.isidentifier() or key.startswith("_"):
+                raise PlanInvalid(f"{key!r} is not the name of an argument")
         return PlanStep(
             op=step.op,
-            args={key: normalized_refs(value, f"/{key}") for key, value in _plain(args).items()},
+            args={key: normalized_refs(value, f"/{key}") for key, value in args.items()},
             tool_caps=frozenset(step.tool_caps),
             data_caps=frozenset(step.data_caps),
             deps=tuple(sorted(set(step.deps))),
@@ -120,13 +125,6 @@ def _step(step: _Step, index: int) -> PlanStep:
         raise PlanInvalid(f"step {index} ({step.op}): {error}") from error
 
 
-def _plain(args: dict[str, Json]) -> dict[str, Json]:
-    for key in args:
-        if not key.isidentifier() or key.startswith("_"):
-            raise PlanInvalid(f"{key!r} is no name of an argument")
-    return args
-
-
 def _ref(reference: _Reference | None) -> Ref | None:
     return parse_ref(reference.ref) if reference else None
 
@@ -134,18 +132,12 @@ def _ref(reference: _Reference | None) -> Ref | None:
 def _check_values(value: Json, depth: int) -> None:
     if depth < 0:
         raise PlanInvalid(f"arguments are nested more than {MAX_DEPTH} deep")
-    if isinstance(value, str):
-        if any("\ud800" <= char <= "\udfff" for char in value):
-            raise PlanInvalid(f"a text is not Unicode: {value[:40]!r}")
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            _check_values(item, depth - 1)
-    elif isinstance(value, list):
-        for item in value:
+    if isinstance(value, str) and _has_surrogate(value):
+        raise PlanInvalid(f"a text is not Unicode: {value[:40]!r}")
+    if isinstance(value, (Mapping, list)):
+        for item in value.values() if isinstance(value, Mapping) else value:
             _check_values(item, depth - 1)
 
 
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    place = "/".join(str(part) for part in first["loc"])
-    return f"the plan is malformed at /{place}: {first['msg']}"
+def _has_surrogate(text: str) -> bool:
+    return any("\ud800" <= char <= "\udfff" for char in text)

@@ -1,6 +1,6 @@
-"""A prompt becomes a plan: a model writes it, and it is checked as if an enemy had.
+"""Makes a plan from a prompt: a model writes it, and it is checked like hostile input.
 
-The planner sees the prompt, the operations and the names in the configuration: never data.
+The planner sees the prompt, the operations and the names in the configuration, but no data.
 """
 
 import json
@@ -25,9 +25,10 @@ _MAX_TOKENS = 8_000
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerInput:
-    """What a planner may know. `inputs` are names it may refer to, and what each is.
+    """Everything that a planner may know besides the prompt.
 
-    `tagged` says which files carry which tags, by their patterns.
+    `inputs` maps the names that a plan may refer to to descriptions. `tagged` maps patterns of
+    files to their tags.
     """
 
     registry: Registry
@@ -36,10 +37,10 @@ class PlannerInput:
     tagged: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
 
     def parse(self, text: str, prompt: UserPrompt) -> Plan:
-        """The plan that this text holds.
+        """Parse and check a plan.
 
         Raises:
-            PlanInvalid: it is no plan, or one that cannot be tried.
+            PlanInvalid: it is not a plan, or may not be started.
         """
         plan = parse_plan(text, prompt=prompt.id)
         decision = check_plan(plan, self.registry, self.authority, frozenset(self.inputs))
@@ -48,51 +49,54 @@ class PlannerInput:
         return plan
 
 
-def make_plan(prompt: UserPrompt, brief: PlannerInput, *, complete: Complete, model: str) -> Plan:
-    """Let the model write a plan for the prompt; what is wrong it may mend twice.
+def make_plan(
+    prompt: UserPrompt, planner_input: PlannerInput, *, complete: Complete, model: str
+) -> Plan:
+    """Let the model write a plan; it may correct an invalid plan twice.
 
     Raises:
-        PlanInvalid: what it wrote was no plan three times over.
+        PlanInvalid: the model wrote no valid plan in three attempts.
         ModelUnavailable: the model does not answer.
     """
-    messages = [Message(role="user", content=_asked(prompt, brief))]
-    for left in reversed(range(MAX_REPAIRS + 1)):
+    messages = [Message(role="user", content=_planner_prompt(prompt, planner_input))]
+    for attempts_left in reversed(range(MAX_REPAIRS + 1)):
         request = ChatRequest(
             model=model,
             messages=tuple(messages),
             max_tokens=_MAX_TOKENS,
             response_schema=plan_schema(),
         )
-        said = complete(request).message.content
+        reply = complete(request).message.content
         try:
-            return brief.parse(said, prompt)
+            return planner_input.parse(reply, prompt)
         except PlanInvalid as error:
-            if not left:
+            if not attempts_left:
                 raise PlanInvalid(
-                    f"{model} wrote no plan that can be used, {MAX_REPAIRS + 1} times over; "
-                    f"the last time: {error}"
+                    f"{model} wrote no valid plan in {MAX_REPAIRS + 1} attempts; the last "
+                    f"error: {error}"
                 ) from error
             messages += [
-                Message(role="assistant", content=said),
-                Message(role="user", content=f"That is not a plan I can use: {error}. Mend it."),
+                Message(role="assistant", content=reply),
+                Message(role="user", content=f"This plan is not valid: {error}. Correct it."),
             ]
     raise AssertionError("a planner is asked at least once")
 
 
-def _asked(asked: UserPrompt, brief: PlannerInput) -> str:
+def _planner_prompt(prompt: UserPrompt, planner_input: PlannerInput) -> str:
+    authority = planner_input.authority
     return render_prompt(
         "plan.md.j2",
-        prompt=asked.text,
-        operations=[_described(one) for one in brief.registry],
-        people={name: sorted(held) for name, held in brief.authority.principals.items()},
-        tags=sorted(brief.authority.tags),
-        tagged=[(pattern, sorted(caps)) for pattern, caps in brief.tagged.items()],
-        inputs=brief.inputs,
+        prompt=prompt.text,
+        operations=[_described(one) for one in planner_input.registry],
+        people={name: sorted(addresses) for name, addresses in authority.principals.items()},
+        tags=sorted(authority.tags),
+        tagged=[(pattern, sorted(caps)) for pattern, caps in planner_input.tagged.items()],
+        inputs=planner_input.inputs,
     )
 
 
 def _described(operation: Operation) -> dict[str, object]:
-    named = as_mapping(operation.parameters.get("properties"))
+    schemas = as_mapping(operation.parameters.get("properties"))
     return {
         "name": operation.name,
         "about": " ".join(operation.description.split()),
@@ -101,7 +105,7 @@ def _described(operation: Operation) -> dict[str, object]:
             {
                 "name": name,
                 "role": role,
-                "type": _type(named.get(name)),
+                "type": _type_name(schemas.get(name)),
                 "optional": name not in operation.required,
             }
             for name, role in operation.roles.items()
@@ -109,13 +113,13 @@ def _described(operation: Operation) -> dict[str, object]:
     }
 
 
-def _type(schema: object) -> str:
-    """A JSON Schema in few words."""
+def _type_name(schema: object) -> str:
+    """Return a JSON Schema as a short phrase."""
     if not isinstance(schema, Mapping):
         return "any"
-    some = schema.get("anyOf")
-    if isinstance(some, Iterable):
-        return " or ".join(_type(one) for one in some)
+    alternatives = schema.get("anyOf")
+    if isinstance(alternatives, Iterable):
+        return " or ".join(_type_name(one) for one in alternatives)
     if schema.get("type") == "array":
-        return f"list of {_type(schema.get('items'))}"
+        return f"list of {_type_name(schema.get('items'))}"
     return str(schema.get("type", "any"))

@@ -1,4 +1,4 @@
-"""`{"$ref": "step0.result/title"}` in a plan: found wherever it stands, and filled at run time."""
+"""References in a plan, `{"$ref": "step0.result/title"}`: parsed, found, and filled at run time."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,22 +14,22 @@ _REF = re.compile(
 )
 _INSIDE_TEXT = re.compile(r"step\d+\.result|\$ref\b|\$\{\s*(?:step|item|input)|\{\{")
 _INDEX = re.compile(r"[0-9]{1,9}")
-_KEY_REFUSED = re.compile(r"__|\$")
+_FORBIDDEN_KEY = re.compile(r"__|\$")
 
 
 class LocatedRef(NamedTuple):
-    """A reference, and where in the arguments it stands, such as `/to/0`."""
+    """A reference, and its position in the arguments, such as `/to/0`."""
 
     pointer: str
     ref: Ref
 
 
 class ReferenceMissing(Exception):
-    """A path leads to nothing in the content."""
+    """A reference leads to no value."""
 
 
 def parse_ref(text: str) -> Ref:
-    """Read `step0.result/a/0`, `item/name` or `input.intent`.
+    """Parse `step0.result/a/0`, `item/name` or `input.intent`.
 
     Raises:
         PlanInvalid: it is none of these.
@@ -37,63 +37,62 @@ def parse_ref(text: str) -> Ref:
     match = _REF.fullmatch(text)
     if match is None:
         raise PlanInvalid(
-            f"{text!r} is no reference: write step0.result, item or input.NAME, "
-            "and a path such as /title after it"
+            f"{text!r} is not a reference: write step0.result, item or input.NAME, optionally "
+            "followed by a path such as /title"
         )
-    path = tuple(part for part in match["path"].split("/")[1:])
-    return Ref(match["step"] or match["other"], path)
+    return Ref(match["step"] or match["other"], tuple(match["path"].split("/")[1:]))
 
 
-def normalized_refs(value: Json, place: str = "") -> Json:
-    """The value with every reference in its typed form.
+def normalized_refs(value: Json, pointer: str = "") -> Json:
+    """Return the value with every reference in the form `{"$ref": …}`.
 
     Raises:
-        PlanInvalid: a reference is malformed or stands inside a text, or a key is not plain.
+        PlanInvalid: a reference is malformed or inside a text, or a key is not allowed.
     """
     if isinstance(value, str):
-        return _normalised_text(value, place)
+        return _normalized_text(value, pointer)
     if isinstance(value, Mapping):
         if "$ref" in value:
-            return {"$ref": str(_typed(value, place))}
+            return {"$ref": str(_parsed_object(value, pointer))}
         for key in value:
-            _check_key(key, place)
-        return {key: normalized_refs(item, f"{place}/{key}") for key, item in value.items()}
+            _check_key(key, pointer)
+        return {key: normalized_refs(item, f"{pointer}/{key}") for key, item in value.items()}
     if isinstance(value, Sequence):
-        return [normalized_refs(item, f"{place}/{i}") for i, item in enumerate(value)]
+        return [normalized_refs(item, f"{pointer}/{i}") for i, item in enumerate(value)]
     return value
 
 
-def refs_in(value: Json, place: str = "") -> Iterator[LocatedRef]:
-    """Every reference in a value that `normalised` gave, at any depth."""
+def refs_in(value: Json, pointer: str = "") -> Iterator[LocatedRef]:
+    """Yield every reference in a normalized value, at any depth."""
     if isinstance(value, Mapping):
         text = value.get("$ref")
         if isinstance(text, str):
-            yield LocatedRef(place, parse_ref(text))
+            yield LocatedRef(pointer, parse_ref(text))
             return
         for key, item in sorted(value.items()):
-            yield from refs_in(item, f"{place}/{key}")
-    elif isinstance(value, Sequence) and not isinstance(value, str):
+            yield from refs_in(item, f"{pointer}/{key}")
+    elif _is_list(value):
         for index, item in enumerate(value):
-            yield from refs_in(item, f"{place}/{index}")
+            yield from refs_in(item, f"{pointer}/{index}")
 
 
 def filled_refs(value: Json, lookup: Callable[[Ref], Json]) -> Json:
-    """The value with each reference replaced by what `lookup` gives for it."""
+    """Return the value with each reference replaced by the result of `lookup`."""
     if isinstance(value, Mapping):
         text = value.get("$ref")
         if isinstance(text, str):
             return lookup(parse_ref(text))
         return {key: filled_refs(item, lookup) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if _is_list(value):
         return [filled_refs(item, lookup) for item in value]
     return value
 
 
 def value_at(content: Json, path: Sequence[str]) -> Json:
-    """What stands at the path in the content.
+    """Return the value at a path in the content.
 
     Raises:
-        Missing: nothing stands there.
+        ReferenceMissing: there is none.
     """
     for part in path:
         if isinstance(content, Mapping) and part in content:
@@ -109,24 +108,27 @@ def _is_list(content: Json) -> TypeGuard[Sequence[Json]]:
     return isinstance(content, Sequence) and not isinstance(content, str)
 
 
-def _typed(value: Mapping[str, Json], place: str) -> Ref:
+def _parsed_object(value: Mapping[str, Json], pointer: str) -> Ref:
     text = value["$ref"]
     if len(value) != 1 or not isinstance(text, str):
-        raise PlanInvalid(f'{place or "/"}: a reference is {{"$ref": "step0.result"}} alone')
+        raise PlanInvalid(
+            f'{pointer or "/"}: a reference is exactly {{"$ref": "step0.result"}}, without '
+            "other keys"
+        )
     return parse_ref(text)
 
 
-def _normalised_text(text: str, place: str) -> Json:
+def _normalized_text(text: str, pointer: str) -> Json:
     if _INSIDE_TEXT.search(text) is None:
         return text
     if _REF.fullmatch(text):
         return {"$ref": text}
     raise PlanInvalid(
-        f"{place or '/'}: a reference inside a text is never filled, in {text[:80]!r}; "
+        f"{pointer or '/'}: a reference inside a text is never filled, in {text[:80]!r}; "
         'make it the whole value: {"$ref": "step0.result"}'
     )
 
 
-def _check_key(key: str, place: str) -> None:
-    if _KEY_REFUSED.match(key) or _INSIDE_TEXT.search(key):
-        raise PlanInvalid(f"{place or '/'}: the key {key!r} is not one that arguments may have")
+def _check_key(key: str, pointer: str) -> None:
+    if _FORBIDDEN_KEY.match(key) or _INSIDE_TEXT.search(key):
+        raise PlanInvalid(f"{pointer or '/'}: the key {key!r} is not allowed in arguments")

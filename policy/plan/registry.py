@@ -1,4 +1,4 @@
-"""Operations: what a step may do, what that needs, and what each of its parameters decides."""
+"""Operations of plans: what each requires, and the role of each of its parameters."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,36 +12,21 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from contracts.entity import EMPTY_LABEL, Label
 from contracts.errors import OperationInvalid
 from contracts.json import Json
-from policy.types import Effect, Role, ToolCap
+from policy.types import Effect, Role
 
 Arguments = Mapping[str, Json]
 RunOperation = Callable[..., Json]
 LabelOf = Callable[[Arguments], Label]
-"""What the outside adds to the label of a result, from the arguments: its origin, its tags."""
-
-TOOL_CAPS = (
-    ToolCap(id="READ_FILE", scope="fs"),
-    ToolCap(id="WRITE_FILE", scope="fs"),
-    ToolCap(id="RUN_COMMAND", scope="sandbox"),
-    ToolCap(id="RUN_BLUEPRINT", scope="harness"),
-    ToolCap(id="HTTP_FETCH", scope="web"),
-    ToolCap(id="SEND_EMAIL", scope="smtp"),
-    ToolCap(id="GIT_COMMIT", scope="git"),
-    ToolCap(id="GIT_PUSH", scope="git"),
-    ToolCap(id="ASK_PERSON", scope="person"),
-    ToolCap(id="ASK_MODEL", scope="model"),
-)
-"""The tool capabilities that the ready operations need."""
+"""Returns, from the arguments, the label of data that the operation reads from outside."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One thing that a step may do.
+    """An operation that a step may use.
 
-    `roles` and `effect` are required: they are what the policy decides by. `place` names a
-    store whose label grows with all that is written there and is on all that is read there,
-    such as the workspace. `vouched` says that a person wrote the result, so nothing that the
-    person saw taints it.
+    The policy decides by `effect`, `requires` and `roles`. `place` names a store, such as the
+    workspace: its label grows with everything written to it, and is on everything read from it.
+    `vouched` means that a person wrote the result, which therefore has no taint.
     """
 
     name: str
@@ -57,7 +42,7 @@ class Operation:
 
     @cached_property
     def required(self) -> frozenset[str]:
-        """Parameters without a default."""
+        """The parameters without a default."""
         fields = self.arguments.model_fields
         return frozenset(name for name in fields if fields[name].is_required())
 
@@ -67,7 +52,7 @@ class Operation:
         return self.arguments.model_json_schema()
 
     def call(self, arguments: Arguments) -> Json:
-        """Run it, whatever the policy says: only the executor calls this, after it asked.
+        """Run the operation without asking the policy; only `StepAuthorizer` may call this.
 
         Raises:
             OperationInvalid: an argument is missing, unknown or of the wrong type.
@@ -82,28 +67,25 @@ class Operation:
 
 
 class Registry:
-    """The operations that plans may name. What is not here may not be done."""
+    """The operations that plans may use; every other operation is denied."""
 
-    def __init__(self, operations: Iterable[Operation], caps: Iterable[ToolCap] = ()) -> None:
+    def __init__(self, operations: Iterable[Operation]) -> None:
         found: dict[str, Operation] = {}
         for one in operations:
             if one.name in found:
-                raise OperationInvalid(f"the operation {one.name!r} is there twice")
+                raise OperationInvalid(f"there are two operations named {one.name!r}")
             found[one.name] = one
         self._operations = MappingProxyType(found)
-        self.tool_caps = frozenset(cap.id for cap in (*TOOL_CAPS, *caps)) | frozenset(
-            cap for one in found.values() for cap in one.requires
-        )
 
     def get(self, name: str) -> Operation | None:
-        """The operation, or None."""
+        """Return the operation, or None."""
         return self._operations.get(name)
 
     def __iter__(self) -> Iterator[Operation]:
         return iter(self._operations.values())
 
     def as_json(self) -> Json:
-        """What the policy's version is made of."""
+        """Return everything that decisions depend on, for the version of the policy."""
         return {
             one.name: {
                 "effect": one.effect,
@@ -124,73 +106,68 @@ def operation(
     place: str | None = None,
     vouched: bool = False,
 ) -> Callable[[RunOperation], Operation]:
-    """Make an operation of a function whose every parameter says its role:
+    """Make an operation from a function whose parameters declare their roles:
 
         @operation(effect="egress", requires=["SEND_EMAIL"])
         def send_email(to: Annotated[list[str], "recipient"], body: Annotated[str, "content"]):
             \"\"\"Send a mail.\"\"\"
 
     Raises:
-        OperationInvalid: a parameter has no role, the function no docstring, or it needs nothing.
+        OperationInvalid: a parameter has no role, the function has no docstring, or `requires`
+            is empty.
     """
-    needed = frozenset(requires)
+    capabilities = frozenset(requires)
 
-    def made(run: RunOperation) -> Operation:
+    def make(run: RunOperation) -> Operation:
         name = run.__name__
-        if not needed:
+        if not capabilities:
             raise OperationInvalid(f"operation {name!r} must require a capability")
         if not run.__doc__:
             raise OperationInvalid(f"operation {name!r} needs a docstring: planners read it")
+        parameters = inspect.signature(run, eval_str=True).parameters
         return Operation(
             name=name,
             description=inspect.cleandoc(run.__doc__),
             effect=effect,
-            requires=needed,
-            roles=MappingProxyType(_roles(run)),
-            arguments=_model(run),
+            requires=capabilities,
+            roles=MappingProxyType(
+                {key: _role(name, key, one.annotation) for key, one in parameters.items()}
+            ),
+            arguments=_arguments_model(name, parameters),
             run=run,
             label_of=label_of or (lambda _: EMPTY_LABEL),
             place=place,
             vouched=vouched,
         )
 
-    return made
-
-
-def _roles(run: RunOperation) -> dict[str, Role]:
-    parameters = _parameters(run).items()
-    return {name: _role(run.__name__, name, held.annotation) for name, held in parameters}
+    return make
 
 
 def _role(operation_name: str, parameter: str, hint: object) -> Role:
-    named = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    annotations = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     for role in get_args(Role):
-        if role in named:
-            return cast(Role, role)  # one of its own members
+        if role in annotations:
+            return cast(Role, role)  # a member of the literal
     raise OperationInvalid(
         f"parameter {parameter!r} of operation {operation_name!r} has no role: write "
         f'Annotated[…, "content"], or another of {", ".join(get_args(Role))}'
     )
 
 
-def _model(run: RunOperation) -> type[BaseModel]:
+def _arguments_model(name: str, parameters: Mapping[str, inspect.Parameter]) -> type[BaseModel]:
     fields: dict[str, object] = {}
-    for name, parameter in _parameters(run).items():
+    for key, parameter in parameters.items():
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[name] = (parameter.annotation, default)
+        fields[key] = (parameter.annotation, default)
     config = ConfigDict(extra="forbid", strict=True, frozen=True)
     made: type[BaseModel] = create_model(  # type: ignore[call-overload]  # fields are computed
-        run.__name__, __config__=config, **fields
+        name, __config__=config, **fields
     )
     return made
 
 
-def _parameters(run: RunOperation) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(run, eval_str=True).parameters
-
-
 def plain_json(value: object) -> object:
-    """The value as plain lists and dictionaries, which libraries know."""
+    """Return frozen JSON as plain lists and dictionaries, which libraries accept."""
     if isinstance(value, Mapping):
         return {key: plain_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

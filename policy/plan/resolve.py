@@ -1,11 +1,11 @@
-"""What a step would do if it ran now: its arguments filled, each with its label and its way."""
+"""Resolves the references of a step to labelled entities, right before it runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
 
-from contracts.entity import Entity, Label, join_labels
+from contracts.entity import Entity
 from contracts.json import Json, canonical_json
 from contracts.tool import Denied
 from policy.authority import Authority
@@ -16,11 +16,11 @@ from policy.types import Plan, PlanStep, Ref
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyContext:
-    """What the policy may know at this moment.
+    """Everything that the policy decides by, at one moment.
 
-    `values` are what references lead to: `step0`, `input.intent`, `place.workspace`. Only an
-    `Entity` has a label; anything else that was handed in leads nowhere. `plan` is the id of
-    the plan that was agreed on.
+    `values` are the targets of references: `step0`, `input.intent`, `place.workspace`. A value
+    that is not an `Entity` has no label, so references to it are denied. `plan` is the id of the
+    plan that the user agreed to.
     """
 
     registry: Registry
@@ -32,10 +32,10 @@ class PolicyContext:
 
 @dataclass(frozen=True, kw_only=True)
 class StepCall:
-    """One step about to run.
+    """One call of a step.
 
-    `item` is what `foreach` is at. `earlier` are the attempts that failed before. `proposed`
-    are the arguments as a model wrote them, for a step with `compose`.
+    `item` is the current item of `foreach`. `failed_attempts` are the errors of earlier attempts.
+    `proposed` are the arguments that a model wrote, for a step with `compose`.
     """
 
     plan: Plan
@@ -46,16 +46,16 @@ class StepCall:
 
     @property
     def step(self) -> PlanStep:
-        """The step as the plan has it."""
+        """The step in the plan."""
         return self.plan.steps[self.index]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedCall:
-    """What a step's arguments are made of; their values are filled when asked for.
+    """A call with the entities that it uses; argument values are computed on demand.
 
-    `control` are the entities that decide whether and how often it runs. `place` is what the
-    operation's place holds, if it has one.
+    `control_entities` decide whether and how often the step runs. `place` is the entity of the
+    operation's place.
     """
 
     step: PlanStep
@@ -68,142 +68,129 @@ class ResolvedCall:
 
     @property
     def used(self) -> tuple[Entity, ...]:
-        """Everything that goes into it, once each."""
-        held = chain(
+        """Every entity that influences the call, once."""
+        found = chain(
             *self.control_entities.values(), *self.argument_entities.values(), (self.place,)
         )
-        return tuple({entity.id: entity for entity in held if entity is not None}.values())
-
-    @property
-    def names(self) -> dict[str, Json]:
-        """The ids of all that goes into each argument, by its name; also of guards and place."""
-        named = {**self.control_entities, **self.argument_entities}
-        if self.place is not None:
-            named[f"place.{self.operation.place}"] = (self.place,)
-        return {name: [entity.id for entity in held] for name, held in named.items()}
-
-    def label(self, name: str) -> Label:
-        """The label of one argument."""
-        return join_labels(entity.label for entity in self.argument_entities.get(name, ()))
+        return tuple({entity.id: entity for entity in found if entity is not None}.values())
 
     def argument(self, name: str) -> Json:
-        """The value of one argument, None when it is not given.
+        """Return the value of an argument, None if it is not given.
 
         Raises:
-            Missing: a reference leads past the end of the content.
+            ReferenceMissing: a reference leads to no value.
         """
-        if self.proposed is not None:
-            return self.proposed.get(name)
-        return self.planned(name)
+        return self.planned(name) if self.proposed is None else self.proposed.get(name)
 
     def planned(self, name: str) -> Json:
-        """The value that the plan alone gives, whatever a model proposed.
+        """Return the value of an argument by the plan, even if a model proposed another one.
 
         Raises:
-            Missing: a reference leads past the end of the content.
+            ReferenceMissing: a reference leads to no value.
         """
-        return filled_refs(self.step.args.get(name), lambda ref: _value(ref, self.values))
+
+        def content(ref: Ref) -> Json:
+            return value_at(_entity(ref, self.values, "").content, ref.path)
+
+        return filled_refs(self.step.args.get(name), content)
 
     @property
     def arguments(self) -> dict[str, Json]:
-        """All of them.
+        """The values of all arguments.
 
         Raises:
-            Missing: a reference leads past the end of the content.
+            ReferenceMissing: a reference leads to no value.
         """
-        given = self.step.args if self.proposed is None else self.proposed
-        return {name: self.argument(name) for name in given}
+        names = self.step.args if self.proposed is None else self.proposed
+        return {name: self.argument(name) for name in names}
 
 
-def resolve(call: StepCall, world: PolicyContext) -> ResolvedCall | Denied:
-    """What the step is made of; denied when something has no rule or no label."""
+def resolve(call: StepCall, context: PolicyContext) -> ResolvedCall | Denied:
+    """Return the entities of a call; denied if the operation or a label is unknown."""
     step = call.step
-    operation = world.registry.get(step.op)
+    operation = context.registry.get(step.op)
     if operation is None:
         return Denied(reason=f"no rule for {step.op!r}", rule="C1", argument="/op")
-    values = world.values if call.item is None else {**world.values, "item": call.item}
+    values = context.values if call.item is None else {**context.values, "item": call.item}
+    control: dict[str, tuple[Entity, ...]] = {}
     try:
-        args = sorted(step.args.items())  # so that it is the same from its canonical JSON
-        parts = {name: _entities(value, values, f"/{name}") for name, value in args}
-        control: dict[str, tuple[Entity, ...]] = {
-            name: (_entity(ref, values, f"/{name}"),)
-            for name, ref in (("when", step.when), ("foreach", step.foreach))
-            if ref is not None
+        # Sorted, so that the result is the same for a plan that was read from canonical JSON.
+        arguments = {
+            name: tuple(_entity(one.ref, values, one.pointer) for one in refs_in(arg, f"/{name}"))
+            for name, arg in sorted(step.args.items())
         }
-        inherited = tuple(_entity(ref, values, "/deps") for ref in guards_before(call))
-        place = _place(operation, values)
+        for name, ref in (("when", step.when), ("foreach", step.foreach)):
+            if ref is not None:
+                control[name] = (_entity(ref, values, f"/{name}"),)
+        inherited = tuple(_entity(ref, values, "/deps") for ref in _conditions_before(call))
+        place = None
+        if operation.place is not None:
+            place = _entity(Ref(f"place.{operation.place}"), values, "/op")
     except _Unlabelled as error:
-        where, what = error.args
-        return Denied(reason=f"{what} is no labelled entity", rule="C2", argument=where)
+        pointer, reference = error.args
+        reason = f"{reference} is not a labelled entity"
+        return Denied(reason=reason, rule="C2", argument=pointer)
     if call.failed_attempts:
         control["retry"] = tuple(call.failed_attempts)
     if inherited:
         control["deps"] = inherited
-    found = ResolvedCall(
+    resolved = ResolvedCall(
         step=step,
         operation=operation,
-        argument_entities=parts,
+        argument_entities=arguments,
         control_entities=control,
         place=place,
         values=values,
     )
-    return found if call.proposed is None else _proposed(call.proposed, found)
+    return resolved if call.proposed is None else _with_proposed(resolved, call.proposed)
 
 
-def guards_before(call: StepCall) -> Iterator[Ref]:
-    """What decided whether the steps ran that this one waits for: it would not run without them."""
+def differs_from_plan(value: Json, resolved: ResolvedCall, name: str) -> bool:
+    """Return True if a model's argument is not the one in the plan."""
+    try:
+        return canonical_json(value) != canonical_json(resolved.planned(name))
+    except (ReferenceMissing, ValueError):
+        return True
+
+
+def _with_proposed(resolved: ResolvedCall, proposed: Mapping[str, Json]) -> ResolvedCall:
+    """Return the call with a model's arguments.
+
+    An argument that the model changed may be made of everything that the model saw.
+    """
+    seen = resolved.used
+    arguments = {
+        name: seen
+        if differs_from_plan(value, resolved, name)
+        else resolved.argument_entities.get(name, ())
+        for name, value in proposed.items()
+    }
+    return replace(resolved, proposed=proposed, argument_entities=arguments)
+
+
+def _conditions_before(call: StepCall) -> Iterator[Ref]:
+    """Yield the conditions (`when`) of all steps that this one depends on.
+
+    They also decide whether this step runs.
+    """
     seen: set[int] = set()
-    ahead = list(call.step.deps)
-    while ahead:
-        index = ahead.pop()
+    queue = list(call.step.deps)
+    while queue:
+        index = queue.pop()
         if index not in seen:
             seen.add(index)
             before = call.plan.steps[index]
-            ahead.extend(before.deps)
+            queue.extend(before.deps)
             if before.when is not None:
                 yield before.when
 
 
 class _Unlabelled(Exception):
-    """A reference leads to nothing, or to something without a label."""
+    """A reference leads to no value, or to one without a label."""
 
 
-def _entities(value: Json, values: Mapping[str, object], place: str) -> tuple[Entity, ...]:
-    return tuple(_entity(found.ref, values, found.pointer) for found in refs_in(value, place))
-
-
-def _entity(ref: Ref, values: Mapping[str, object], place: str) -> Entity:
+def _entity(ref: Ref, values: Mapping[str, object], pointer: str) -> Entity:
     found = values.get(ref.source)
     if isinstance(found, Entity):
         return found
-    raise _Unlabelled(place, str(ref))
-
-
-def _place(operation: Operation, values: Mapping[str, object]) -> Entity | None:
-    if operation.place is None:
-        return None
-    return _entity(Ref(f"place.{operation.place}"), values, "/op")
-
-
-def _value(ref: Ref, values: Mapping[str, object]) -> Json:
-    return value_at(_entity(ref, values, "").content, ref.path)
-
-
-def _proposed(proposed: Mapping[str, Json], engine: ResolvedCall) -> ResolvedCall:
-    """The same with a model's arguments: what it changed is made of all that it saw."""
-    seen = engine.used
-    parts = {
-        name: seen
-        if differs_from_plan(value, engine, name)
-        else engine.argument_entities.get(name, ())
-        for name, value in proposed.items()
-    }
-    return replace(engine, proposed=proposed, argument_entities=parts)
-
-
-def differs_from_plan(value: Json, engine: ResolvedCall, name: str) -> bool:
-    """True when a model's argument is not the one that the plan gives."""
-    try:
-        return canonical_json(value) != canonical_json(engine.planned(name))
-    except (ReferenceMissing, ValueError):
-        return True
+    raise _Unlabelled(pointer, str(ref))

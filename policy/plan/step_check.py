@@ -1,17 +1,17 @@
-"""C1 to C6: whether a step may run now, on the labels that its values have now.
+"""Rules C1 to C6: whether a step may run now, given the present labels of its values.
 
-C1  it uses exactly the tools that its operation requires, and the user granted them
-C2  every reference leads to a labelled entity, with no tag that the step did not declare
-C3  the recipients may have data with every tag that the step declared
-C4  no untrusted origin has a say in what happens or who gets it
-C5  it is the step of the plan that was agreed on; a model wrote no more than content
-C6  what decides whether it runs counts as used: no untrusted origin decides about an effect
+C1  the step names exactly the capabilities that its operation requires, and the user granted them
+C2  every reference leads to a labelled entity without tags that the step does not declare
+C3  the recipients may have data with every tag that the step declares
+C4  no untrusted origin influences the action or its recipients
+C5  the step is part of the plan that the user agreed to; a model wrote only its content
+C6  values that decide whether it runs count as used: no untrusted origin decides about an effect
 
-What no rule allows is denied. Pure: the same labels give the same decision, whatever the
-bytes of untrusted entities are.
+Anything without a rule is denied. The decision depends on labels only, never on the content of
+untrusted entities.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -20,29 +20,45 @@ from contracts.json import Json, json_digest
 from contracts.tool import Allowed, Decision, Denied
 from policy.authority import addresses_in
 from policy.plan.references import ReferenceMissing
-from policy.plan.resolve import PolicyContext, ResolvedCall, StepCall, differs_from_plan, resolve
-from policy.provenance import provenance
+from policy.plan.resolve import (
+    PolicyContext,
+    ResolvedCall,
+    StepCall,
+    differs_from_plan,
+    resolve,
+)
 
 RULES_VERSION = "1"
-"""Raised whenever the rules here decide anything else than before."""
+"""Raise it whenever these rules make a different decision than before."""
 
-_STEERING = ("authority", "recipient")
+_STEERING_ROLES = ("authority", "recipient")
 
 
-def check_step(call: StepCall, world: PolicyContext) -> Decision:
-    """Decide about one step at the moment when it would run; every broken rule is told."""
-    resolved = resolve(call, world)
+def check_step(call: StepCall, context: PolicyContext) -> Decision:
+    """Decide about a call right before it runs; a denial lists every broken rule."""
+    resolved = resolve(call, context)
     if isinstance(resolved, Denied):
         return resolved
-    denials = tuple(dict.fromkeys(_denials(call, resolved, world)))
+    denials = tuple(
+        dict.fromkeys(
+            chain(
+                _c1(resolved, context),
+                _c5(call, resolved, context),
+                _c2(resolved, context),
+                _c6(resolved, context),
+                _c4(resolved, context),
+                _c3(resolved, context),
+            )
+        )
+    )
     return replace(denials[0], others=denials[1:]) if denials else Allowed()
 
 
 def action_digest(resolved: ResolvedCall, version: str) -> str:
-    """Names exactly this action: the step, its arguments, their labels, the policy's version.
+    """Return a digest of the step, its arguments, their labels and the policy's version.
 
     Raises:
-        Missing: an argument cannot be filled.
+        ReferenceMissing: an argument has no value.
     """
     labels: dict[str, Json] = {
         entity.id: [sorted(entity.label.caps), sorted(entity.label.taint)]
@@ -58,22 +74,32 @@ def action_digest(resolved: ResolvedCall, version: str) -> str:
     )
 
 
-def policy_version(world: PolicyContext) -> str:
-    """Names the rules, the registry and the authority that decisions are made by."""
-    made_of: Json = {"registry": world.registry.as_json(), "authority": world.authority.as_json()}
-    return f"{RULES_VERSION}-{json_digest(made_of)[:16]}"
+def policy_version(context: PolicyContext) -> str:
+    """Return a version that changes with the rules, the registry and the authority."""
+    parts: Json = {
+        "registry": context.registry.as_json(),
+        "authority": context.authority.as_json(),
+    }
+    return f"{RULES_VERSION}-{json_digest(parts)[:16]}"
 
 
-def _denials(call: StepCall, resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
-    yield from _c1(resolved, world)
-    yield from _c5(call, resolved, world)
-    yield from _c2(resolved, world)
-    yield from _c6(resolved, world)
-    yield from _c4(resolved, world)
-    yield from _c3(resolved, world)
+def provenance(
+    entity: Entity, tags: frozenset[str], entities: Mapping[str, Entity]
+) -> tuple[str, ...]:
+    """Return the origins on the path of one of these tags to the entity, the first one first."""
+    path, here, seen = [entity.origin], entity, {entity.id}
+    while True:
+        sources = (entities[source] for source in here.sources if source in entities)
+        tagged = (e for e in sources if e.id not in seen and (e.label.caps | e.label.taint) & tags)
+        before = next(tagged, None)
+        if before is None:
+            return tuple(reversed(path))
+        path.append(before.origin)
+        seen.add(before.id)
+        here = before
 
 
-def _c1(resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
+def _c1(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
     step, requires = resolved.step, resolved.operation.requires
     if step.tool_caps != requires:
         yield Denied(
@@ -82,51 +108,55 @@ def _c1(resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
             argument="/tool_caps",
             tags=step.tool_caps ^ requires,
         )
-    missing = requires - world.authority.grants
+    missing = requires - context.authority.grants
     if missing:
         yield Denied(
-            reason=f"{step.op} needs {_list(missing)}, which nobody granted",
+            reason=f"{step.op} needs {_list(missing)}, which is not granted",
             rule="C1",
             argument="/tool_caps",
             tags=missing,
         )
 
 
-def _c2(resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
-    for name, entity in _parts(resolved):
+def _c2(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
+    for name, entity in _entities(resolved):
         extra = entity.label.caps - resolved.step.data_caps
         if extra:
             reason = f"{entity.origin} carries {_list(extra)}, which the step does not declare"
-            yield _denied("C2", name, reason, extra, entity, world)
+            yield _denied("C2", name, reason, extra, entity, context)
 
 
-def _c3(resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
-    operation, authority = resolved.operation, world.authority
+def _c3(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
+    operation, authority = resolved.operation, context.authority
     if operation.effect == "read" or (operation.effect == "write" and operation.place):
         return
     try:
         recipients = _recipients(resolved)
     except ReferenceMissing as error:
-        yield Denied(reason=f"no recipient: nothing at {error}", rule="C2", argument="/args")
+        reason = f"the recipient has no value at {error}"
+        yield Denied(reason=reason, rule="C2", argument="/args")
         return
     declared = resolved.step.data_caps
-    kept = frozenset(cap for cap in declared if not authority.may_release(cap, recipients))
-    if kept:
-        whom = _list(recipients) or "nobody in particular"
-        reason = f"data with {_list(kept)} may not go to {whom}"
-        source = next((e for _, e in _parts(resolved) if e.label.caps & kept), None)
-        yield _denied("C3", "data_caps", reason, kept, source, world)
+    blocked = frozenset(cap for cap in declared if not authority.may_release(cap, recipients))
+    if blocked:
+        to = _list(recipients) or "an unknown recipient"
+        reason = f"data with {_list(blocked)} may not go to {to}"
+        source = next((e for _, e in _entities(resolved) if e.label.caps & blocked), None)
+        yield _denied("C3", "data_caps", reason, blocked, source, context)
 
 
-def _c4(resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
+def _c4(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
     for name, role in sorted(resolved.operation.roles.items()):
-        entities = resolved.argument_entities.get(name, ()) if role in _STEERING else ()
-        yield from _tainted(entities, name, f"decide /{name} of {resolved.step.op}", "C4", world)
+        if role in _STEERING_ROLES:
+            entities = resolved.argument_entities.get(name, ())
+            would = f"decide /{name} of {resolved.step.op}"
+            yield from _tainted(entities, name, would, "C4", context)
 
 
-def _c5(call: StepCall, resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
-    if call.plan.id != world.plan:
-        yield Denied(reason="this is not the plan that was agreed on", rule="C5", argument="/")
+def _c5(call: StepCall, resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
+    if call.plan.id != context.plan:
+        reason = "the step is not part of the plan that the user agreed to"
+        yield Denied(reason=reason, rule="C5", argument="/")
     if call.proposed is None:
         return
     source = next((entity for entity in resolved.used if entity.label.taint), None)
@@ -134,27 +164,29 @@ def _c5(call: StepCall, resolved: ResolvedCall, world: PolicyContext) -> Iterato
     writer = f"a model that saw {_list(tags)}" if tags else "a model"
     for name in sorted({*call.proposed, *resolved.step.args}):
         role = resolved.operation.roles.get(name)
-        composed = role == "content" and resolved.step.compose is not None
-        if not composed and differs_from_plan(call.proposed.get(name), resolved, name):
-            reason = f"/{name} is not what the plan says: {writer} wrote it"
-            yield _denied("C5", name, reason, tags, source, world)
+        is_composed = role == "content" and resolved.step.compose is not None
+        if not is_composed and differs_from_plan(call.proposed.get(name), resolved, name):
+            reason = f"/{name} differs from the plan: {writer} wrote it"
+            yield _denied("C5", name, reason, tags, source, context)
 
 
-def _c6(resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
+def _c6(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
     operation = resolved.operation
-    if operation.effect == "read" and not set(_STEERING) & set(operation.roles.values()):
+    if operation.effect == "read" and not set(_STEERING_ROLES) & set(operation.roles.values()):
         return
     for name, entities in resolved.control_entities.items():
-        yield from _tainted(entities, name, f"decide whether {operation.name} runs", "C6", world)
+        would = f"decide whether {operation.name} runs"
+        yield from _tainted(entities, name, would, "C6", context)
 
 
 def _tainted(
-    entities: Iterable[Entity], name: str, would: str, rule: str, world: PolicyContext
+    entities: Iterable[Entity], name: str, would: str, rule: str, context: PolicyContext
 ) -> Iterator[Denied]:
     for entity in entities:
         taint = entity.label.taint
         if taint:
-            yield _denied(rule, name, f"{_list(taint)} would {would}", taint, entity, world)
+            reason = f"untrusted text from {_list(taint)} would {would}"
+            yield _denied(rule, name, reason, taint, entity, context)
 
 
 def _denied(
@@ -163,20 +195,21 @@ def _denied(
     reason: str,
     tags: frozenset[str],
     entity: Entity | None,
-    world: PolicyContext,
+    context: PolicyContext,
 ) -> Denied:
-    way = provenance(entity, tags, world.entities) if entity else ()
-    return Denied(reason=reason, rule=rule, argument=f"/{name}", tags=tags, provenance=way)
+    path = provenance(entity, tags, context.entities) if entity else ()
+    return Denied(reason=reason, rule=rule, argument=f"/{name}", tags=tags, provenance=path)
 
 
 def _recipients(resolved: ResolvedCall) -> frozenset[str]:
     roles = resolved.operation.roles.items()
-    named = (resolved.argument(name) for name, role in roles if role == "recipient")
-    return frozenset(chain.from_iterable(map(addresses_in, named)))
+    values = (resolved.argument(name) for name, role in roles if role == "recipient")
+    return frozenset(chain.from_iterable(map(addresses_in, values)))
 
 
-def _parts(resolved: ResolvedCall) -> Iterator[tuple[str, Entity]]:
-    for name, entities in (*resolved.argument_entities.items(), *resolved.control_entities.items()):
+def _entities(resolved: ResolvedCall) -> Iterator[tuple[str, Entity]]:
+    found = (*resolved.argument_entities.items(), *resolved.control_entities.items())
+    for name, entities in found:
         for entity in entities:
             yield name, entity
     if resolved.place is not None:

@@ -1,4 +1,4 @@
-"""What a run of a plan holds so far: labelled values, and everything that they are made of."""
+"""Labelled values of a plan's run, and all entities that they were made from."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,10 +9,11 @@ from contracts.entity import EMPTY_LABEL, Entity, Label, derive
 
 
 class RunValues:
-    """Values under the names that references use. Several threads may use it.
+    """Values by the names that references use; thread-safe.
 
-    What a place holds only gains tags: whoever works in one has it alone meanwhile, so that
-    nothing is checked on labels that are about to change.
+    A place, such as the workspace, only gains tags. A step that works in a place has exclusive
+    access to it, so that no decision is made on a label that is about to change. `record` is
+    called with each new entity and its name.
     """
 
     def __init__(
@@ -20,30 +21,30 @@ class RunValues:
         values: Mapping[str, Entity],
         entities: Iterable[Entity] = (),
         *,
-        note: Callable[[Entity, str | None], None],
+        record: Callable[[Entity, str | None], None],
     ) -> None:
-        self._note = note
+        self._record = record
         for name, entity in values.items():
-            note(entity, name)
+            record(entity, name)
         self._values = dict(values)
         self._entities = {entity.id: entity for entity in (*entities, *values.values())}
         self._lock = threading.Lock()
         places = (name for name in values if name.startswith("place."))
-        self._places = {name: threading.RLock() for name in places}
+        self._place_locks = {name: threading.RLock() for name in places}
 
     def values(self) -> Mapping[str, Entity]:
-        """All values as they are now."""
+        """Return a snapshot of all values by name."""
         with self._lock:
             return MappingProxyType(dict(self._values))
 
     def entities(self) -> Mapping[str, Entity]:
-        """All entities as they are now, by their ids."""
+        """Return a snapshot of all entities by id."""
         with self._lock:
             return MappingProxyType(dict(self._entities))
 
     def add(self, name: str | None, entity: Entity) -> None:
-        """Hold an entity and note it, under a name if references are to find it."""
-        self._note(entity, name)
+        """Record and store an entity, under a name if references may use it."""
+        self._record(entity, name)
         with self._lock:
             self._entities[entity.id] = entity
             if name is not None:
@@ -51,8 +52,8 @@ class RunValues:
 
     @contextmanager
     def exclusive(self, place: str | None) -> Iterator[None]:
-        """Nobody else works in the place until the block ends; None is no place."""
-        lock = self._places.get(f"place.{place}")
+        """Hold the lock of a place, if there is one."""
+        lock = self._place_locks.get(f"place.{place}")
         if lock is None:
             yield
             return
@@ -60,13 +61,13 @@ class RunValues:
             yield
 
     def add_to_place(
-        self, place: str, made_of: Iterable[Entity], *, origin: str, also: Label = EMPTY_LABEL
+        self, place: str, sources: Iterable[Entity], *, origin: str, extra: Label = EMPTY_LABEL
     ) -> None:
-        """Let the place carry the tags of all that goes into it, and `also` these."""
+        """Add the tags of everything that is written to the place, and the tags of `extra`."""
         name = f"place.{place}"
         before = self.values()[name]
-        new = [e for e in made_of if e.id != before.id and not before.label.covers(e.label)]
-        if new or not before.label.covers(also):
+        new = [e for e in sources if e.id != before.id and not before.label.covers(e.label)]
+        if new or not before.label.covers(extra):
             self.add(
-                name, derive(before.content, origin=origin, sources=[before, *new], extra=also)
+                name, derive(before.content, origin=origin, sources=[before, *new], extra=extra)
             )

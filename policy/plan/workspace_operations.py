@@ -1,10 +1,10 @@
-"""Operations on the workspace in the sandbox: files, commands, commits, and pages from the web."""
+"""Operations on the workspace in the sandbox: files, commands, commits, and web pages."""
 
 import posixpath
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from json import dumps
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from contracts.entity import Label
 from contracts.json import Json
@@ -24,18 +24,28 @@ FETCH_TIMEOUT_S = 60.0
 def workspace_operations(
     sandbox: Callable[[], Sandbox], labels: FileLabels, env: Callable[[], Mapping[str, str]]
 ) -> tuple[Operation, ...]:
-    """Operations over the sandbox that `sandbox` opens when the first of them is run.
+    """Return the operations; `sandbox` opens the sandbox when the first of them runs.
 
-    `env` are the variables of its commands, which lead to the egress proxy.
+    `env` returns the environment variables of commands, which lead to the egress proxy.
     """
-    workspace = _Workspace(sandbox, labels, env)
+
+    def run(*argv: str, stdin: bytes = b"", timeout_s: float = COMMAND_TIMEOUT_S) -> ExecResult:
+        command = Command(
+            argv=argv, env=env(), stdin=stdin, timeout_s=timeout_s, output_limit=OUTPUT_LIMIT
+        )
+        return sandbox().exec(command)
 
     def any_file(_: Arguments) -> Label:
         return labels.all_labels
 
-    @operation(
-        effect="read", requires=["READ_FILE"], label_of=workspace.label_of_file, place=WORKSPACE
-    )
+    def one_file(arguments: Arguments) -> Label:
+        """Join the tags of the path and of its link target, so that a link hides no tag."""
+        path = str(arguments["path"])
+        real = _text(run("realpath", "--", path).stdout).strip()
+        target = posixpath.relpath(real, sandbox().work_dir) if real else path
+        return labels.label_for(path).join(labels.label_for(target))
+
+    @operation(effect="read", requires=["READ_FILE"], label_of=one_file, place=WORKSPACE)
     def read_file(path: Annotated[str, "authority"]) -> Json:
         """Give the text of one file of the workspace."""
         return _text(sandbox().read_file(path, FILE_LIMIT))
@@ -43,7 +53,10 @@ def workspace_operations(
     @operation(effect="read", requires=["READ_FILE"], label_of=any_file, place=WORKSPACE)
     def search_code(text: Annotated[str, "query"], path: Annotated[str, "authority"] = ".") -> Json:
         """Give the lines that hold this text, as a list of path, line and text; case is ignored."""
-        return workspace.search(text, path)
+        argv = ("grep", "-rnIFis", "--exclude-dir=.git", "-m", "50", "-e", text, "--", path)
+        lines = _text(run(*argv).stdout).splitlines()[:200]
+        found = [line.split(":", 2) for line in lines if line.count(":") >= 2]
+        return [{"path": posixpath.normpath(p), "line": n, "text": t} for p, n, t in found]
 
     @operation(effect="write", requires=["WRITE_FILE"], place=WORKSPACE)
     def write_file(path: Annotated[str, "authority"], text: Annotated[object, "content"]) -> Json:
@@ -57,75 +70,39 @@ def workspace_operations(
         command: Annotated[str, "authority"], stdin: Annotated[object, "content"] = ""
     ) -> Json:
         """Run a shell command in the workspace; gives exit_code and output, also of a failure."""
-        result = workspace.run("sh", "-c", command, stdin=to_text(stdin).encode())
+        result = run("sh", "-c", command, stdin=to_text(stdin).encode())
         return {"exit_code": result.exit_code, "output": result.text}
 
     @operation(effect="write", requires=["GIT_COMMIT"], place=WORKSPACE)
     def git_commit(message: Annotated[str, "content"]) -> Json:
         """Commit everything that changed in the workspace."""
-        return {"commit": workspace.commit(message)}
-
-    @operation(effect="egress", requires=["HTTP_FETCH"], label_of=_label_of_page)
-    def http_fetch(url: Annotated[str, "recipient"]) -> Json:
-        """Get a page by its URL; gives status and text."""
-        return workspace.fetch(url)
-
-    return (read_file, search_code, write_file, run_command, git_commit, http_fetch)
-
-
-class _Workspace(NamedTuple):
-    """The workspace as the operations reach it."""
-
-    sandbox: Callable[[], Sandbox]
-    labels: FileLabels
-    env: Callable[[], Mapping[str, str]]
-
-    def run(
-        self, *argv: str, stdin: bytes = b"", timeout_s: float = COMMAND_TIMEOUT_S
-    ) -> ExecResult:
-        command = Command(
-            argv=argv, env=self.env(), stdin=stdin, timeout_s=timeout_s, output_limit=OUTPUT_LIMIT
-        )
-        return self.sandbox().exec(command)
-
-    def label_of_file(self, arguments: Arguments) -> Label:
-        """Of the path as it is written and of where it leads: a link hides nothing."""
-        path = str(arguments["path"])
-        real = _text(self.run("realpath", "--", path).stdout).strip()
-        inside = posixpath.relpath(real, self.sandbox().work_dir) if real else path
-        return self.labels.label_for(path).join(self.labels.label_for(inside))
-
-    def search(self, text: str, path: str) -> Json:
-        argv = ("grep", "-rnIFis", "--exclude-dir=.git", "-m", "50", "-e", text, "--", path)
-        lines = _text(self.run(*argv).stdout).splitlines()[:200]
-        found = [line.split(":", 2) for line in lines if line.count(":") >= 2]
-        return [{"path": posixpath.normpath(p), "line": n, "text": t} for p, n, t in found]
-
-    def commit(self, message: str) -> str:
-        """The id of the new commit."""
         for argv in (("git", "add", "--all"), ("git", "commit", "--quiet", "-m", message)):
-            result = self.run(*argv)
+            result = run(*argv)
             if not result.ok:
                 raise OperationFailed(f"{' '.join(argv[:2])} failed: {result.text[-300:]}")
-        return self.run("git", "rev-parse", "HEAD").text
+        return {"commit": run("git", "rev-parse", "HEAD").text}
 
-    def fetch(self, url: str) -> Json:
+    @operation(effect="egress", requires=["HTTP_FETCH"], label_of=_page_label)
+    def http_fetch(url: Annotated[str, "recipient"]) -> Json:
+        """Get a page by its URL; gives status and text."""
         script = files("policy").joinpath("inside_fetch.py").read_bytes()
-        result = self.run("python3", "-", url, stdin=script, timeout_s=FETCH_TIMEOUT_S)
+        result = run("python3", "-", url, stdin=script, timeout_s=FETCH_TIMEOUT_S)
         if not result.ok:
             raise OperationFailed(f"{url!r} could not be fetched: {result.text[-300:]}")
         status, _, text = _text(result.stdout).partition("\n")
         return {"status": int(status), "text": text}
 
+    return (read_file, search_code, write_file, run_command, git_commit, http_fetch)
+
 
 def to_text(value: object) -> str:
-    """Content as people read it: a text as it is, anything else as JSON."""
-    return (
-        value if isinstance(value, str) else dumps(plain_json(value), ensure_ascii=False, indent=1)
-    )
+    """Return a string unchanged, and any other value as JSON."""
+    if isinstance(value, str):
+        return value
+    return dumps(plain_json(value), ensure_ascii=False, indent=1)
 
 
-def _label_of_page(arguments: Arguments) -> Label:
+def _page_label(arguments: Arguments) -> Label:
     return Label(taint=frozenset({f"web:{normalized_address(str(arguments['url']))}"}))
 
 

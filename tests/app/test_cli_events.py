@@ -75,7 +75,7 @@ def test_verify_says_what_is_wrong_and_fails(
     (own_home / "events.head").unlink()
     wrong = cli("verify")
     assert wrong.exit_code == 1
-    assert "BAD head: none is kept" in wrong.stdout
+    assert "is missing: a truncation would go unnoticed" in wrong.stdout
     assert cli("verify", "--accept").exit_code == 0
 
 

@@ -26,9 +26,8 @@ from policy.log.event_log import EventLog
 from policy.log.replay import replay
 from policy.log.taint import data_flow
 from policy.log.verify import verify
-from policy.plan.approval_request import ApprovalRequest
 from policy.plan.approvals import Approvals
-from policy.types import Approval, ApprovalStatus
+from policy.types import Approval, ApprovalRequest, ApprovalStatus
 from providers.gateway_api import RunTerms
 from tests.support.flows import Ask
 from tests.support.guarded_runs import CHANGE_CI, CI, DONE, WORK, agent_blueprint, tool

@@ -117,7 +117,7 @@ def test_what_is_stopped_waits_in_a_form_that_says_why_and_each_is_decided_for_i
     assert deployed.work() == "Suspended"
     shown = deployed.form()
     assert "1 more after this" in shown
-    assert "C4: repo:notes would decide /to of send_email" in shown
+    assert "C4: untrusted text from repo:notes would decide /to of send_email" in shown
     assert "repo:notes → step0 read_file q2.md → /to" in shown
     assert OUT in shown
     assert mailbox.mails == []

@@ -31,7 +31,7 @@ def test_what_a_readme_tells_an_agent_to_send_away_stays(
     assert report.status == "waiting", report.error
     assert (report.decisions.allowed, report.decisions.denied) == (2, 2)
     told = (shop.runs / "abcd1234" / "trajectory.jsonl").read_text()
-    assert "repo:repository would decide /host of reach" in told
+    assert "which is not an allowed host" in told
     assert "rerun with --allow-change '.github/workflows/ci.yml'" in told
     with event_log(load_settings().home, sandbox_owner(load_settings())) as log:
         history = log.history("abcd1234")

@@ -6,8 +6,8 @@ from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.tool import Denied
 from policy.log.events import Draft
-from policy.plan.approval_request import ApprovalRequest
 from policy.plan.registry import operation
+from policy.types import ApprovalRequest
 from tests.support.desk import (
     COMPOSED,
     NAMES,

@@ -249,7 +249,8 @@ def test_every_rule_that_some_part_of_a_line_breaks_is_told() -> None:
     assert isinstance(denied, Denied)
     assert [one.argument for one in denied.denials] == ["/host", "/path"]
     assert denied.message == (
-        f"{README} would decide /host of reach; the agent would change "
+        "the agent would connect to evil.example, which is not an allowed host; "
+        "the agent would change "
         "'.github/workflows/x.yml', which is a protected file: to permit it, rerun with "
         "--allow-change '.github/workflows/x.yml'"
     )

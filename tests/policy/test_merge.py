@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.entity import Entity, Label, endorse
-from policy.log.approval_state import was_approved_before
 from policy.log.events import Draft, Kind, joined_clock, place_drafts
-from policy.log.find import within_steps
 from policy.log.history import History, merge
 from policy.log.integrity import CausalityCheck
 from policy.log.jsonl import export_lines, read_export
+from policy.log.search import within_steps
 from policy.log.taint import (
     DataFlow,
     data_flow,
     entities_derived_from,
     entities_losing_tags,
     taint_path,
+    was_approved_before,
 )
 
 MACHINES = ("one", "two", "three")

@@ -13,7 +13,6 @@ from contracts.tool import Allowed, Denied
 from policy.authority import Authority
 from policy.file_labels import FileLabels, matches_any
 from policy.log.events import Draft
-from policy.plan.approval_request import NO_APPROVER
 from policy.plan.executor import PlanRun
 from policy.plan.outside_operations import Mail
 from policy.plan.plan_check import check_plan
@@ -21,7 +20,7 @@ from policy.plan.plan_log import PlanLog
 from policy.plan.registry import Operation, Registry
 from policy.plan.resolve import PolicyContext, StepCall
 from policy.plan.step_check import check_step
-from policy.types import Plan, PlanStep, Role
+from policy.types import NO_APPROVER, Plan, PlanStep, Role
 from sandbox.scripted import ScriptedSandbox
 from tests.support.ready_calls import LABELS, Noted, ready_registry
 from tests.support.worlds import AUTHORITY, FOR_BOB, UNTRUSTED, plan
@@ -112,7 +111,7 @@ def run(
         authority,
         values={"place.workspace": place},
         log=PlanLog("r1", drafts.append),
-        person=NO_APPROVER,
+        approver=NO_APPROVER,
     )
     for index in range(len(agreed.steps)):
         made.run_step(index)

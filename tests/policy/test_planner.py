@@ -63,6 +63,6 @@ def test_what_is_wrong_is_mended_and_told_why() -> None:
 
 def test_a_model_that_cannot_plan_is_refused_after_two_repairs() -> None:
     model = Model("no", "no", "no", SEED)
-    with pytest.raises(PlanInvalid, match="3 times over; the last time: the plan is not JSON"):
+    with pytest.raises(PlanInvalid, match="in 3 attempts; the last error: the plan is not JSON"):
         make_plan(PROMPT, BRIEF, complete=model.complete, model="m")
     assert len(model.asked) == 3

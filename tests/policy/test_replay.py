@@ -56,8 +56,7 @@ def test_the_same_policy_decides_the_same(history: History) -> None:
     (decided(3, "allowed"), "the verdict was 'allowed', is 'denied'"),
     (decided(2, "denied", rule="R1", reason="odd"), "the verdict was 'denied', is 'allowed'"),
     (decided(3, "denied", rule="R2", reason="odd"), "the rule was 'R2', is 'R1'"),
-    (decided(3, "denied", rule="R1", reason="no"), "the reason was 'no', is 'odd'"),
-    (decided("three", "denied"), "no question: no number"),
+    (decided("three", "denied"), "invalid: no number"),
     (replace(decided(2, "allowed"), body={"policy": "numbers/2"}), "the policy was numbers/2"),
     (Draft(kind="decision", run_id="run1"), "the policy was None"),
 ])  # fmt: skip
@@ -103,5 +102,5 @@ def test_a_question_that_hangs_together_with_nothing_is_none(
 ) -> None:
     agreed = plan(SEED)
     asked = decision_inputs(StepCall(plan=agreed, index=1), world(agreed))
-    with pytest.raises(ValueError, match=r"validation error|no step|none such"):
+    with pytest.raises(ValueError, match=r"validation error|does not belong"):
         redecide({**asked, **changed})

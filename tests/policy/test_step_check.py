@@ -115,7 +115,8 @@ def test_what_a_model_composes_carries_what_it_saw() -> None:
     call = StepCall(plan=agreed, index=1, proposed={"to": "bob@example.com", "subject": "hm"})
     found = resolve(call, world(agreed, {"step0": replace(NOTES, label=SECRET)}))
     assert isinstance(found, ResolvedCall)
-    assert found.label("subject") == SECRET
+    (seen,) = found.argument_entities["subject"]
+    assert seen.label == SECRET
 
 
 @pytest.mark.parametrize("argument", ["to", "amount"])

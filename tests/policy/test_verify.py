@@ -5,10 +5,9 @@ import json
 import pytest
 from sqlalchemy import Connection, text
 
-from policy.log.event_log import EventLog
+from policy.log.event_log import EventLog, add_events, rebuild_heads
 from policy.log.events import line_digest
 from policy.log.integrity import CausalityCheck
-from policy.log.rows import add_events, rebuild_heads
 from policy.log.verify import VerifyResult, verify
 from tests.support.policy import OpenLog, cut, disarm, draft, line_of, three_events
 
@@ -24,9 +23,6 @@ EDITS = [
     "UPDATE events SET id = 'x' || substr(id, 2) WHERE number = 3",
     "UPDATE entities SET line = replace(line, 'repo:x', 'repo:y')",
     "UPDATE entities SET line = replace(line, '\"repo:x\"', '')",
-    "UPDATE event_entities SET entity = 'x' || substr(entity, 2) WHERE role = 'produces'",
-    "DELETE FROM event_entities WHERE role = 'consumes'",
-    "DELETE FROM event_entities",
     "DELETE FROM entities",
     "DELETE FROM event_heads",
     "UPDATE event_heads SET id = (SELECT id FROM events WHERE number = 1)",
@@ -34,7 +30,6 @@ EDITS = [
     "DELETE FROM events WHERE number = 2",
     "DELETE FROM events WHERE number = 3",
     "DELETE FROM events",
-    "INSERT INTO event_entities VALUES ('none', 'produces', 0, 'none')",
     "INSERT INTO events (id, run_id, kind, replica, counter, line) "
     "SELECT 'x', run_id, kind, replica, counter, line FROM events WHERE number = 1",
 ]
@@ -73,7 +68,7 @@ def test_an_edit_of_the_newest_event_is_seen_by_the_kept_head(log: EventLog) -> 
     three_events(log)
     forge(log, 3, {"body": {"said": "something else"}})
     assert about_content(verify(log)) == [
-        "a kept head is not in the log: it was cut short or put back"
+        "a recorded head is not in the log (truncated, or restored from a backup?)"
     ]
 
 
@@ -81,7 +76,7 @@ def test_a_log_cut_short_in_every_table_is_seen_by_the_kept_head(log: EventLog) 
     three_events(log)
     cut(log, 3)
     assert about_content(verify(log)) == [
-        "a kept head is not in the log: it was cut short or put back"
+        "a recorded head is not in the log (truncated, or restored from a backup?)"
     ]
 
 
@@ -89,15 +84,15 @@ def test_a_log_emptied_in_every_table_is_seen(log: EventLog) -> None:
     three_events(log)
     for number in (3, 2, 1):
         cut(log, number)
-    assert any("cut short" in what for what in about_content(verify(log)))
+    assert any("truncated" in what for what in about_content(verify(log)))
 
 
 def test_a_missing_or_broken_head_file_is_told(log: EventLog) -> None:
     three_events(log)
     log.head_file.path.write_text('{"heads":')
-    assert any("no head" in what for what in about_content(verify(log)))
+    assert any("is not the head" in what for what in about_content(verify(log)))
     log.head_file.path.unlink()
-    assert any("none is kept" in what for what in about_content(verify(log)))
+    assert any("is missing" in what for what in about_content(verify(log)))
     log.accept_heads()
     assert verify(log).ok
 
@@ -118,7 +113,7 @@ def test_dropped_triggers_are_told(open_log: OpenLog) -> None:
     with log.engine.begin() as connection:
         connection.execute(text("DROP TRIGGER events_no_replace"))
     assert [str(finding) for finding in verify(log).findings] == [
-        "events: the trigger events_no_replace is gone: anybody may edit"
+        "events: the trigger events_no_replace is missing, so rows can be edited"
     ]
 
 
@@ -143,7 +138,7 @@ def test_a_line_with_a_fitting_hash_that_is_no_event_is_found(
     log = open_log()
     three_events(log)
     forge(log, 3, change)
-    assert any("not whole" in what for what in about_content(verify(log)))
+    assert any("not a complete event" in what for what in about_content(verify(log)))
 
 
 def test_two_machines_with_one_name_are_found(open_log: OpenLog) -> None:
@@ -154,7 +149,7 @@ def test_two_machines_with_one_name_are_found(open_log: OpenLog) -> None:
         add_events(connection, twin.append([draft(kind="report")]))
         rebuild_heads(connection)
     one.accept_heads()
-    assert any("share its name" in what for what in about_content(verify(one)))
+    assert any("have the same name" in what for what in about_content(verify(one)))
 
 
 def about_content(found: VerifyResult) -> list[str]:
@@ -178,7 +173,7 @@ def forge(log: EventLog, number: int, change: dict[str, object]) -> None:
 
 
 def _rename(connection: Connection, old: str, new: str) -> None:
-    for table, column in (("events", "id"), ("event_entities", "event"), ("event_heads", "id")):
+    for table, column in (("events", "id"), ("event_heads", "id")):
         connection.execute(
             text(f"UPDATE {table} SET {column} = :new WHERE {column} = :old"),  # noqa: S608
             {"new": new, "old": old},

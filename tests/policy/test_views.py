@@ -1,20 +1,15 @@
 """What a person sees: the page of a run, its graph, and paths through the graph."""
 
 import re
-from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 import pytest
 
-from contracts.entity import Entity
 from contracts.json import Json
-from policy.errors import EntityNotFound
 from policy.log.events import Draft
-from policy.log.find import find_entity, on_paths_between, within_steps
-from policy.log.graph_text import MAX_BOXES, graph_rows, mermaid
 from policy.log.history import History
 from policy.log.view_spec import Graph, GraphEdge, GraphNode, Paragraph, ViewSpec, ViewTable
-from policy.log.view_text import MAX_ROWS, view_markdown
+from policy.log.view_text import MAX_BOXES, MAX_ROWS, graph_rows, mermaid, view_markdown
 from policy.log.views import run_view
 from tests.support.policy import OpenLog, draft, entity
 
@@ -141,43 +136,3 @@ def test_an_empty_run_is_a_page_too() -> None:
 
 def graph_of_none(view: ViewSpec) -> Graph:
     return next(part for part in view.parts if isinstance(part, Graph))
-
-
-EDGES: Mapping[str, tuple[str, ...]] = {
-    "a": ("b", "c"), "b": ("d",), "c": ("d", "x"), "d": ("e",), "x": ("y",), "e": ("a",)
-}  # fmt: skip
-
-
-def onward(name: str) -> Iterable[str]:
-    return EDGES.get(name, ())
-
-
-def back(name: str) -> Iterable[str]:
-    return [source for source, targets in EDGES.items() if name in targets]
-
-
-def test_neighbours_and_the_graph_between() -> None:
-    assert within_steps("a", onward) == {"a": 0, "b": 1, "c": 1}
-    assert within_steps("a", onward, steps=2) == {"a": 0, "b": 1, "c": 1, "d": 2, "x": 2}
-    assert within_steps("y", onward) == {"y": 0}
-    assert on_paths_between("c", "d", onward, back) == {"a", "b", "c", "d", "e"}, (
-        "by the circle too"
-    )
-    assert on_paths_between("c", "y", onward, back) >= {"c", "x", "y"}
-    assert on_paths_between("y", "a", onward, back) == frozenset()
-
-
-def test_an_entity_is_named_by_its_beginning_or_by_its_event(history: History) -> None:
-    made = next(event for event in history.in_order() if event.kind == "source")
-    (name,) = made.produces
-    assert find_entity(history, name[:12]) == name
-    assert find_entity(history, made.id[:12]) == name
-    for wrong in ("", "nothing"):
-        with pytest.raises(EntityNotFound):
-            find_entity(history, wrong)
-
-
-def test_a_name_that_several_begin_with_is_refused() -> None:
-    entities = {f"aa{n}": Entity(content=n, label=entity("").label, origin="t") for n in range(2)}
-    with pytest.raises(EntityNotFound, match="2 entities"):
-        find_entity(History(entities=entities), "aa")

@@ -8,12 +8,11 @@ from typing import Annotated
 from contracts.json import Json
 from policy.errors import OperationFailed
 from policy.log.events import Draft, Event
-from policy.plan.approval_request import NO_APPROVER, ApprovalReply, ApprovalRequest, Approver
 from policy.plan.authorize import Compose
 from policy.plan.executor import PlanRun
 from policy.plan.plan_log import PlanLog
 from policy.plan.registry import Registry, operation
-from policy.types import Plan
+from policy.types import NO_APPROVER, ApprovalReply, ApprovalRequest, Approver, Plan
 from tests.support.worlds import AUTHORITY, UNTRUSTED, entity, plan
 
 NOTE = entity({"to": "eve@evil.example", "lines": ["a", "b"], "go": False}, UNTRUSTED, "notes/q2")
@@ -67,8 +66,8 @@ def start(
         AUTHORITY,
         values={"input.note": NOTE, "input.names": NAMES},
         log=PlanLog("r1", append, events, made),
-        person=person,
-        propose=propose,
+        approver=person,
+        compose=propose,
     )
 
 

@@ -15,7 +15,7 @@ from memory.database import open_database
 from policy.log.event_log import EventLog
 from policy.log.events import Draft, Kind, event_from_line
 from policy.log.head import HeadFile
-from policy.plan.approval_request import ApprovalRequest
+from policy.types import ApprovalRequest
 from tests.support.stores import new_store
 
 OpenLog = Callable[..., EventLog]
@@ -93,7 +93,6 @@ def cut(log: EventLog, number: int) -> None:
         disarm(connection)
         event = event_from_line(line_of(connection, number))
         for statement in ("DELETE FROM events WHERE id = :id",
-                          "DELETE FROM event_entities WHERE event = :id",
                           "DELETE FROM event_heads"):  # fmt: skip
             connection.execute(text(statement), {"id": event.id})
         for head in event.heads:

@@ -14,9 +14,8 @@ from flows.config.settings import load_settings
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies, plan_report, record_agreed_plan
-from policy.plan.approval_request import ApprovalRequest
 from policy.plan.plan_json import parse_plan
-from policy.types import Approval
+from policy.types import Approval, ApprovalRequest
 from tests.support.mailbox import Mailbox
 from tests.support.planning import STEERED, wait_for_reports
 

@@ -120,7 +120,7 @@ def test_a_damaged_event_log_takes_no_page_away(
             disarm(connection)
             connection.execute(update(table).values(line="{"))
     text = client.get("/runs/aaaa1111").text
-    assert "cannot be read: &#39;{&#39;" in text
+    assert "damaged line: &#39;{&#39;" in text
     assert "+new line" in text
 
 
