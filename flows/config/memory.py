@@ -56,7 +56,7 @@ class MemorySettings(SettingsTable):
     """All settings of memory."""
 
     table = "memory"
-    retired = {  # noqa: RUF012 - as `table`: annotated where it is declared
+    removed = {  # noqa: RUF012 - as `table`: annotated where it is declared
         "auto_reflect": "lessons wait for a person: `harness memory reflect` shows them",
         "approve_confidence": "notes and examples that a run teaches wait for a person: "
         "`harness notes list --status Pending` shows them",

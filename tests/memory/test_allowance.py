@@ -33,9 +33,9 @@ def test_a_run_writes_twenty_times_and_keeps_five_however_it_is_resumed(opened: 
             for number in range(MAX_WRITES if kept else 1):
                 told = ask("playbook_update", id=(kept or ["t0"])[0], notes=f"n{number}")
                 done[run_id] += "error" not in told
-            assert "that is used up" in str(told["error"])
+            assert "has used up" in str(told["error"])
             if kept:
-                assert "that is used up" in str(ask("playbook_delete", id=kept[0])["error"])
+                assert "has used up" in str(ask("playbook_delete", id=kept[0])["error"])
     assert done == {"r1": MAX_WRITES - MAX_NEW_PLAYBOOKS, "r2": MAX_WRITES - MAX_NEW_PLAYBOOKS}
 
 

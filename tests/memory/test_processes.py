@@ -162,7 +162,8 @@ from memory.types import PlaybookContent, Execution, PlaybookQuery
 from tests.support.memory import WordEmbedder
 
 def found(library):
-    return [sorted(hit.arm_ranks) for hit in library.search(PlaybookQuery(text="rotate keys", limit=3))]
+    hits = library.search(PlaybookQuery(text="rotate keys", limit=3))
+    return [sorted(hit.arm_ranks) for hit in hits]
 
 folder = Path(sys.argv[1])
 embedder = WordEmbedder().embedder
