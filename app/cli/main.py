@@ -32,7 +32,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "run": Command("app.cli.run:run", "Run a blueprint on a repository; the work is on a new branch."),
+    "run": Command("app.cli.run:run", "Run a blueprint on a repository, on a new branch."),
     "runs": Command("app.cli.runs:app", "List, inspect, resume and cancel runs."),
     "blueprints": Command("app.cli.blueprints:app", "List, inspect and check blueprints."),
     "plan": Command("app.cli.plans:plan", "Make a plan from a prompt, and run it if you agree."),

@@ -36,7 +36,7 @@ def talk(own_store: Path, tmp_path: Path) -> Talk:
                 before(shop)
             console = Console(file=heard, highlight=False, markup=False, soft_wrap=True)
             Repl(
-                shop=shop, settings=load_settings(), console=console, repo=str(tmp_path)
+                dependencies=shop, settings=load_settings(), console=console, repo=str(tmp_path)
             ).loop(lines)  # fmt: skip
         return heard.getvalue()
 
@@ -63,7 +63,11 @@ def test_a_plan_of_the_talk_may_push_the_protected_files_that_its_command_permit
         console = Console(file=StringIO())
         settings, allowed = load_settings(), ("uv.lock",)
         Repl(
-            shop=shop, settings=settings, console=console, repo=str(tmp_path), allow_change=allowed
+            dependencies=shop,
+            settings=settings,
+            console=console,
+            repo=str(tmp_path),
+            allow_change=allowed,
         ).loop(["mail the notes to the team"])
         (noted,) = shop.log.events(kind="plan")
         assert recorded_plan(shop.log, noted.run_id, agreed=False)[0].allow_change == allowed

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from app.web import api
 from app.web.api_models import PlanAnswer
-from app.web.site import create_app
+from app.web.serve import create_app
 from tests.support.mailbox import Mailbox
 from tests.support.planning import FORM, HARMLESS, PROMPT, STEERED, shop_of, wait_for_reports
 from tests.support.web import HERE
@@ -24,7 +24,7 @@ def client_of(own_home: Path) -> OpenClient:
 
     def opened(*plans: str) -> TestClient:
         made = create_app()
-        made.dependency_overrides[api.open_shop] = shop_of(*plans)
+        made.dependency_overrides[api.open_dependencies] = shop_of(*plans)
         return TestClient(made, base_url=HERE, raise_server_exceptions=False)
 
     return opened

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from app.web import api
-from app.web.site import create_app
+from app.web.serve import create_app
 from contracts.json import Json
 from flows.execution.wiring import open_event_log
 from policy.log.event_log import EventLog
@@ -25,7 +25,7 @@ class Pages:
     def __init__(self) -> None:
         self.left = threading.Event()
         made = create_app()
-        made.dependency_overrides[api.opened_log] = self._log
+        made.dependency_overrides[api.open_log] = self._log
         config = uvicorn.Config(made, port=0, log_level="warning", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run)

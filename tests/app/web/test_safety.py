@@ -3,8 +3,7 @@
 import pytest
 from starlette.testclient import TestClient
 
-from app.web.serve import pages_address
-from app.web.site import create_app
+from app.web.serve import create_app, pages_address
 from flows.config.settings import UiSettings
 from memory.playbooks.library import Library
 from memory.types import PlaybookContent
