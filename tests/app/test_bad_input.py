@@ -68,13 +68,13 @@ NOT_AVAILABLE = 3
         (("memory", "rm", "nope"), BAD, "no playbook 'nope'"),
         (("memory", "search", " "), BAD, "the text to search for is empty"),
         (("memory", "import", "/dev/null"), BAD, "there is nothing to import"),
-        (("events", "log", "--run", "nope"), BAD, "knows no run 'nope'"),
+        (("events", "log", "--run", "nope"), BAD, "has no run 'nope'"),
         (
             ("events", "export", "log", "--format", "parquet"),
             BAD,
             "'parquet' is not one of 'jsonl'",
         ),
-        (("events", "replay", "--run", "nope"), BAD, "knows no run 'nope'"),
+        (("events", "replay", "--run", "nope"), BAD, "has no run 'nope'"),
         (("ui", "--host", "x\udcff"), BAD, "pages cannot be served at 'x\\udcff'"),
         (("plan", "x\udcff"), BAD, "the prompt holds '\\udcff'"),
         (("plan", "x", "--repo", ""), BAD, "no repository is named"),
@@ -193,8 +193,8 @@ def test_ctrl_c_before_a_run_began_says_so(
 ) -> None:
     (tmp_path / "ops.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     done = asked("run", "ops.py:slow", "--repo", "repository", "--json")
-    assert done.stderr == "error: interrupted before the run began\n"
-    said = {"error": "interrupted before the run began", "exit_code": 130}
+    assert done.stderr == "error: interrupted\n"
+    said = {"error": "interrupted", "exit_code": 130}
     assert (done.returncode, json.loads(done.stdout)) == (130, said)
 
 

@@ -36,7 +36,7 @@ def test_a_note_is_added_listed_shown_and_previewed(cli: Cli) -> None:
     assert "for company acme; Protected" in cli("notes", "show", made["id"][:8], "--history").stdout
     given = data(cli("notes", "preview", "log it", "--company", "acme", "--json"))
     assert [one["id"] for one in given["notes"]] == [made["id"]]
-    assert "nothing would be given" in cli("notes", "preview", "log it").stdout
+    assert "no note or example matches" in cli("notes", "preview", "log it").stdout
 
 
 def test_what_a_model_taught_does_not_work_the_terminal(cli: Cli) -> None:
@@ -245,8 +245,8 @@ def test_a_run_is_rated_by_the_beginning_of_its_id(cli: Cli) -> None:
         (("agents", "set", "pi", "--max-examples", "0"), NoteInvalid, "from 1 to 10"),
         (("agents", "set", "pi", "--note-strategy", "Best"), NoteInvalid, "Relevant, Recent, All"),
         (("notes", "preview", "x", "--agent", "smith"), AgentUnknown, "no agent"),
-        (("curate",), OptionInvalid, "either which RUN"),
-        (("curate", "abcd", "--since", "24h"), OptionInvalid, "either which RUN"),
+        (("curate",), OptionInvalid, "either a RUN"),
+        (("curate", "abcd", "--since", "24h"), OptionInvalid, "either a RUN"),
         (("curate", "--since", "yesterday"), OptionInvalid, "90m, 24h, 7d"),
         (("curate", "ffff"), RunNotFound, "no run 'ffff'"),
     ],
@@ -272,7 +272,7 @@ def test_a_note_longer_than_a_budget_is_kept_and_told(cli: Cli) -> None:
     cli("agents", "set", "pi", "--budget-tokens", "300")
     result = cli("notes", "add", "word " * 500, "--json")
     assert data(result)["status"] == "Active"
-    assert "agent pi is never given it" in result.stderr
+    assert "agent pi never gets it" in result.stderr
     preview = data(cli("notes", "preview", "x", "--agent", "pi", "--json"))
     assert preview["notes"] == []
     assert "of 300 tokens" in preview["left_out"][0]["why"]

@@ -52,7 +52,7 @@ def steered(shop: PlanDependencies) -> None:
 def test_a_prompt_is_shown_as_a_plan_and_nothing_runs(talk: Talk) -> None:
     said = talk("mail the notes to the team", ":events 1", plans=(HARMLESS,))
     assert "0. send_email(body='up by a third', subject='Q2', to=['team@example.org'])" in said
-    assert ":run grants it SEND_EMAIL" in said
+    assert ":run grants SEND_EMAIL" in said
     assert said.splitlines()[-1].endswith("planned")
 
 
@@ -77,7 +77,7 @@ def test_a_plan_of_the_talk_may_push_the_protected_files_that_its_command_permit
 def test_a_run_is_watched_until_it_waits_and_a_denial_ends_it(talk: Talk, mailbox: Mailbox) -> None:
     said = talk(":plan r1", ":run", ":deny", ":quit", ":help", before=steered)
     stopped = said.index("decision   step 0: stopped · C4")
-    waits = said.index("waits: ")
+    waits = said.index("waiting: ")
     came = said.index("it came this way: intent:the form → /to")
     denied = said.index("approval   step 0: denied")
     assert stopped < waits < came < denied < said.index("plan r1: failure")
@@ -97,9 +97,9 @@ def test_approved_it_is_done(talk: Talk, mailbox: Mailbox) -> None:
     [
         (":run", "there is no plan yet"),
         (":plan nothing", "no plan runs or ran as 'nothing'"),
-        (":approve", "0 actions wait"),
+        (":approve", "0 actions are pending"),
         (":deny nothing", "there is no approval with 'nothing'"),
-        (":events many", ":events wants a number"),
+        (":events many", ":events takes a number"),
         (":dance", "no command ':dance'"),
         (":", "no command ':'"),
     ],
@@ -107,7 +107,7 @@ def test_approved_it_is_done(talk: Talk, mailbox: Mailbox) -> None:
 def test_what_cannot_be_done_is_said_and_the_talk_goes_on(talk: Talk, line: str, why: str) -> None:
     said = talk(line, ":help")
     assert f"error: {why}" in said
-    assert ":approve [A] [WHY]" in said
+    assert ":approve [A] [REASON]" in said
 
 
 def test_what_a_planner_writes_moves_no_cursor(talk: Talk) -> None:

@@ -29,13 +29,13 @@ def typed(line: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
     ("line", "exit_code", "told"),
     [
         (rf"printf '\xff' | {STRICT} harness notes add -", 2, r"half a character: '\udcff'"),
-        (rf"{STRICT} harness notes list --user $'\xff'", 2, r"'\udcff' is no text in UTF-8"),
+        (rf"{STRICT} harness notes list --user $'\xff'", 2, r"'\udcff' is not valid UTF-8"),
         (f"{ASCII} harness runs list", 0, ""),
         ("harness notes add - <&-", 2, "a note cannot be empty"),
         ("harness runs show nope --json | true", 2, "no run 'nope'"),
         ("harness runs show nope --json >/dev/full", 2, "no run 'nope'"),
         ("harness runs list --json >&-", 0, ""),
-        ("harness runs list >/dev/full", 3, "nothing can be written to stdout: No space left"),
+        ("harness runs list >/dev/full", 3, "cannot write to stdout: No space left"),
     ],
 )
 def test_no_stream_and_no_text_ends_in_a_traceback(

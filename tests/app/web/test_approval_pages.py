@@ -84,7 +84,7 @@ def test_lists_and_mappings_are_read_as_they_are(
 
 
 def test_nothing_that_waits_is_said(client: TestClient, shop: PlanDependencies) -> None:
-    assert "Nothing waits" in client.get("/approvals").text
+    assert "No pending approvals" in client.get("/approvals").text
 
 
 @pytest.mark.prefect
@@ -105,7 +105,7 @@ def test_denied_on_the_page_the_run_ends_with_the_reason(
     decision = {"answer": "deny", "reason": "not to strangers"}
     page = client.post(f"/approvals/{asked.id}/decision", data=decision)
     wait_for_reports("r1", 2)
-    assert "Nothing waits" in page.text
+    assert "No pending approvals" in page.text
     assert "not to strangers" in page.text
     report = plan_report(shop, "r1")
     assert (report.status, mailbox.mails) == ("failure", [])

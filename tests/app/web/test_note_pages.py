@@ -167,9 +167,9 @@ def test_what_is_over_and_what_is_flagged_is_said_and_can_be_judged(
     one = book.add(NoteContent(text="t", expires_at=past), flags=(ReviewFlag("near", "0" * 36),))
     for path in ("/notes", f"/notes/{one.id}"):
         assert '<span class="state over">over</span>' in client.get(path).text
-    assert "Keep it as it is" in client.get(f"/notes/{one.id}").text
+    assert "Keep unchanged" in client.get(f"/notes/{one.id}").text
     client.post("/notes/status", data={"status": "Active", "chosen": f"{one.id}@1"})
-    assert "Keep it as it is" not in client.get(f"/notes/{one.id}").text
+    assert "Keep unchanged" not in client.get(f"/notes/{one.id}").text
 
 
 def test_an_example_is_changed_and_undone(client: TestClient, book: Notebook) -> None:
