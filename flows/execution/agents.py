@@ -1,4 +1,4 @@
-"""The agents of a run, each of which asks its model through the gateway."""
+"""Builds the agents of a run. Each reaches its model through the gateway."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,11 +20,12 @@ _CLI: Mapping[str, MakeGated] = {
     "claude-code": lambda open_gate, on_line: claude_code(open_gate, on_line=on_line),
     "pi": lambda open_gate, on_line: pi(open_gate, on_line=on_line),
 }
-"""Agents that are programs in the sandbox and ask their model through a gateway."""
+"""Agents that are programs inside the sandbox."""
 
 
 def agents_behind_gateway(run: GatewayRun) -> dict[str, MakeAgent]:
-    """All agents; the first to work in a sandbox leads its port to the gateway."""
+    """Return all agents by name. The first that works in a sandbox forwards its port to the
+    gateway."""
 
     def lead(agent: Agent) -> Agent:
         def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
@@ -46,5 +47,5 @@ def agents_behind_gateway(run: GatewayRun) -> dict[str, MakeAgent]:
 
 
 def bounded_gate(open_gate: OpenModelAccess, bounds: GuardBounds | None) -> OpenModelAccess:
-    """The same gate, whose guard also goes by these bounds."""
+    """Return `open_gate` with these bounds for the guard."""
     return lambda terms: open_gate(replace(terms, bounds=bounds))

@@ -27,9 +27,9 @@ WHY = "it was cancelled while it waited for a person"
 
 
 def cancel_waiting_run(tools: RunDependencies, run_id: str) -> "RunReport | None":
-    """Report and record a run that waits as cancelled; None when it does not wait.
+    """Report a waiting run as cancelled; None if the run does not wait.
 
-    What it asked is denied, and what was kept to go on with it is removed.
+    Denies its pending approvals and removes its checkpoint and snapshots.
     """
     if not _waits(tools, run_id):
         return None
@@ -39,14 +39,14 @@ def cancel_waiting_run(tools: RunDependencies, run_id: str) -> "RunReport | None
 
 
 def deny_pending_approvals(approvals: "Approvals", run_id: str) -> None:
-    """Deny what this run asks, for it was cancelled."""
+    """Deny the approvals of a cancelled run, also those decided after the cancellation."""
     for one in approvals.list(run_id=run_id, pending=True):
         with suppress(ApprovalDecided):  # somebody was faster, and is not heard any more
             approvals.decide(one.id, "denied", by="harness", reason=WHY)
 
 
 def cancel_waiting_run_and_flow_run(tools: RunDependencies, entry: RunEntry) -> None:
-    """The same, and its flow run is cancelled where that waits for a person too."""
+    """Like `cancel_waiting_run`; also cancel its suspended flow run."""
     if entry.suspends and entry.flow_run_id:
         # One that the server forgot is gone on with by nobody.
         with get_client(sync_client=True) as client, suppress(ObjectNotFound):
@@ -78,7 +78,7 @@ def _waits(tools: RunDependencies, run_id: str) -> RunEntry | None:
 
 
 def is_flow_run_cancelled(client: "SyncPrefectClient", flow_run: str) -> bool:
-    """Whether the server knows this flow run as cancelled."""
+    """Return True if the Prefect server shows this flow run as cancelled."""
     with suppress(ObjectNotFound):
         state = client.read_flow_run(UUID(flow_run)).state
         return state is not None and state.is_cancelled()

@@ -1,4 +1,4 @@
-"""A run's work on its way to the user: out of the sandbox, onto a branch, to the remote."""
+"""Brings a run's work to the user: out of the sandbox, onto a branch, to the remote."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,18 +16,18 @@ from sandbox.omitted import ignored_files_notice, reset_index
 from sandbox.workspace import collect_work
 
 MESSAGE_CAP = 8_000
-"""Characters of an intent that a commit's message holds."""
+"""Characters of the intent in a commit message."""
 
 
 class Delivery:
-    """What a run made of the repository, and how far it has come."""
+    """The work of one run: its commit, branch, push and pull request."""
 
     def __init__(
         self,
         request: ResolvedRequest,
         run_id: str,
         checkpoints: Checkpoints,
-        workshop: RunDependencies,
+        dependencies: RunDependencies,
     ) -> None:
         self.branch = f"harness/{run_id}/{request.definition.name}"
         self.work = checkpoints.current.work
@@ -37,10 +37,11 @@ class Delivery:
         self._request = request
         self._checkpoints = checkpoints
         self._base = checkpoints.current.base
-        self._workshop = workshop
+        self._workshop = dependencies
 
     def collect(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
-        """Bring the work out of the sandbox; `ended` are the results once no node adds to it."""
+        """Take the work out of the sandbox. `ended` holds the results after the last node, else
+        None."""
         about = self._request.intent or self._request.definition.description
         message = f"harness: {truncate_middle(strip_control_characters(about), MESSAGE_CAP)}"
         self.work = collect_work(sandbox, self._base, self.branch, message=message)
@@ -52,9 +53,9 @@ class Delivery:
             )
 
     def rescue(self, sandbox: Sandbox) -> None:
-        """Bring out what there is of a run that something else ends, onto its branch.
+        """Take out and publish the work of a run that an error has ended.
 
-        What hinders that is a notice: it is not why the run ends.
+        A failure here only adds a notice: the first error is the reason why the run ended.
         """
         try:
             self.collect(sandbox, ended=None)
@@ -63,9 +64,9 @@ class Delivery:
             self.notices = (f"the work is not on its branch: {self._workshop.redact(str(error))}",)
 
     def keep_lane(self, name: str, fork: PersistentSandbox) -> None:
-        """Keep what an agent made that did not win, as a branch of the bare repository.
+        """Save the work of an agent that lost a competition, as a branch of the bare repository.
 
-        What cannot be kept is a notice: it is no reason to end the run of who won.
+        A failure here only adds a notice: the winner's run goes on.
         """
         branch = f"{self.branch}.{re.sub('[^A-Za-z0-9-]', '-', name)}"
         try:
@@ -84,7 +85,7 @@ class Delivery:
             self._checkpoints.save(replace(now, notices=(*now.notices, *new)))
 
     def publish(self) -> None:
-        """Bring the work onto a branch of the user's repository."""
+        """Put the work on a branch of the user's repository."""
         if self.work is None:
             return
         before = self._checkpoints.current.published
@@ -92,9 +93,10 @@ class Delivery:
         self._checkpoints.save(replace(self._checkpoints.current, published=self.work.commit))
 
     def push(self, report: Callable[[], RunReport]) -> None:
-        """Push the branch where it came from, and propose it there where a token is configured.
+        """Push the branch to its remote; open a pull request if a token for the forge is
+        configured.
 
-        A proposal that the forge refuses is a notice; the push stands.
+        If the forge refuses the pull request, that is a notice; the push stays.
         """
         if self.work is None:
             return

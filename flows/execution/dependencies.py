@@ -1,4 +1,4 @@
-"""What a run works with: settings, and functions that open things for as long as it lasts."""
+"""The dependencies of a run: folders, and functions that open stores, sandboxes and agents."""
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
 
 Tell = Callable[[str, str], None]
-"""Takes a node's name and one line of what happens in it."""
+"""Takes a node's name and one line of its output."""
 
 
 class OpenedSandbox(NamedTuple):
-    """A sandbox, and the variables that its commands need to find the way out."""
+    """A sandbox, and the environment variables that lead its commands to the egress proxy."""
 
     sandbox: PersistentSandbox
     env: Mapping[str, str]
@@ -38,43 +38,44 @@ class OpenedSandbox(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RunDependencies:
-    """Everything a run needs from outside; built in `flows/execution/wiring.py`."""
+    """Everything that a run needs from outside. `flows/execution/wiring.py` builds it."""
 
     runs: Path
     repos: Path
     env: dict[str, str]
     redact: Redact
     resolve_request: Callable[[RunRequest, Blueprint], ResolvedRequest]
-    """Fills in the settings' defaults."""
+    """Loads the blueprint's defaults and those of the settings into a request."""
     check_request: Callable[[ResolvedRequest], tuple[str, ...]]
-    """Refuses what cannot be run, before anything is started; gives notices for a person."""
+    """Raises for a request that cannot run, before anything starts; returns notices for the
+    user."""
     find_source: FindSource
-    """The commit that a run begins with; asked for again, it is not looked for again."""
+    """Finds the base commit of a request. Caches it."""
     open_sandbox: Callable[
         [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[OpenedSandbox]
     ]
-    """A sandbox for this request and run id, gone when the block ends; it reaches the operator's
-    hosts and the blueprint's, and tells what it tried. It is fresh, or has a checkpoint's files."""
+    """Starts the sandbox of a request and run id, fresh or from a snapshot. It reaches the hosts
+    that the operator and the blueprint allow, logs each attempt, and is removed after the block."""
     snapshot_ttl_s: float
-    """How long the files of a run that stopped are kept."""
+    """Seconds that the snapshots of a stopped run are kept."""
     remove_snapshots: Callable[[str, Collection[SnapshotId]], None]
-    """Removes what is kept of a run's files, by its id, except what it is given."""
+    """Takes a run id and snapshots to keep; removes the run's other snapshots."""
     memory: RunMemory
     open_pull_request: OpenPullRequest
-    """Opens the pull request of what was pushed."""
+    """Opens the pull request of a pushed branch."""
     open_notes: Callable[[], AbstractContextManager[RunNotes]]
-    """The notebook, for as long as a run lasts."""
+    """Opens the notebook for one run."""
     open_agents: Callable[
         [ResolvedRequest, str, Path, Tell, UsedBudget, ConversationStore],
         AbstractContextManager[RunAgent],
     ]
-    """Who does agentic nodes of this request and run id; the trajectory goes to the folder.
-    The agents begin with what the run has used and said before it stopped, if it did."""
+    """Opens the agents of a request and run id. They write the trajectory into the folder, and
+    start with the budget and conversations that a stopped run had used."""
     bounds: Callable[[ResolvedRequest], GuardBounds | None]
-    """What the guard of this request's agents goes by, besides the tools that nodes allow."""
+    """Returns the guard's bounds for a request; the tools that nodes allow are separate."""
     open_approvals: Callable[[], "AbstractContextManager[Approvals]"]
-    """Opens what is asked of a person."""
+    """Opens the store of approvals."""
     open_event_log: Callable[[], AbstractContextManager[AppendEvents]]
-    """Opens the event log while the run waits for its sandbox."""
+    """Opens the event log, in the background, while the sandbox starts."""
     run_view: Callable[[str], ViewSpec]
-    """The page of a run, by its id, as its events tell it."""
+    """Returns the page of a run, by its id, from its events."""

@@ -1,6 +1,6 @@
-"""The state in which a run's flow run ends, at once or after an outage of the Prefect server.
+"""Sets the final state of a run's flow run, at once or after an outage of the Prefect server.
 
-When the server is away at the end of a run, a note stays in the run's folder. `harness up`, the
+If the server is down when a run ends, a file in the run's folder records that. `harness up`, the
 next `harness run` and the upkeep then set the state.
 """
 
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 def end_state(report: RunReport) -> State[RunReport]:
-    """The state of a flow run whose run ended with this report."""
+    """Return the final Prefect state for a run with this report."""
     if report.status == "cancelled":
         return Cancelled(message=report.error, data=report)
     if report.status == "waiting":
@@ -45,12 +45,12 @@ def end_state(report: RunReport) -> State[RunReport]:
 
 
 def record_unset_state(folder: Path, api: str) -> None:
-    """Note in the run's folder that the server at `api` does not know how the run ended."""
+    """Record in the run's folder that the server at `api` does not have the final state yet."""
     write_in_home(folder / STATE_NOT_SET, api, run_id=folder.name)
 
 
 def set_recorded_states(runs: Path, api: str) -> int:
-    """Set the end state of each flow run that was noted, and give how many were set.
+    """Set the final state of each recorded flow run; return how many were set.
 
     Raises:
         PrefectUnavailable: the server does not answer.
@@ -109,7 +109,7 @@ def _set(client: "SyncPrefectClient", flow_run: UUID, report: RunReport, diff: s
 
 
 def _task_state(name: str, report: RunReport) -> State[object]:
-    """How a task run ended whose end the server did not hear of."""
+    """Return the final state of a task run that the server still shows as running."""
     with suppress(StopIteration):
         node = next(node for node in report.nodes if node.name == name)
         if node.status == "failure":

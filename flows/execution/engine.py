@@ -1,13 +1,23 @@
-"""One run, end to end: repository in, nodes, work out, report. Knows nothing of Prefect."""
+"""One run from top to bottom: repository in, memory, nodes, work out, report.
+
+Knows nothing of Prefect: `flows/orchestration/attempt.py` calls `run_blueprint` from a flow.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from blueprints.engine import LaneHooks, NodeRunner, RunListener, WrapNode, call_directly, run_nodes
+from blueprints.engine import (
+    LaneHooks,
+    NodeRunner,
+    RunListener,
+    WrapNode,
+    call_directly,
+    run_nodes,
+)
 from contracts.errors import RunNotResumable
 from contracts.run import RunContext, RunReport
-from contracts.sandbox import Sandbox
+from contracts.sandbox import PersistentSandbox, Sandbox
 from flows.audit.agent_approvals import resume_point
 from flows.execution.dependencies import RunDependencies
 from flows.execution.run_state import RunState
@@ -17,16 +27,16 @@ from flows.runs.checkpoint import Checkpoint, StartPoint
 from flows.runs.lock import run_lock
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.resume import check_same_nodes
-from flows.runs.review_base import request_in_sandbox, review_base
 from flows.runs.run_record import read_record, write_record
 from flows.runs.signals import ignore_sigterm
+from nodes.execute import RunAgent
 from sandbox.repos import BaseCommit, fetch_base
 from sandbox.workspace import clone_into_sandbox
 
 
 def run_blueprint(
     request: ResolvedRequest,
-    workshop: RunDependencies,
+    dependencies: RunDependencies,
     *,
     run_id: str,
     flow_run: FlowRun | None = None,
@@ -34,150 +44,179 @@ def run_blueprint(
     lanes: Callable[[], WrapNode] = lambda: call_directly,
     watch: RunListener | None = None,
 ) -> RunReport:
-    """Run the blueprint on the repository and give the report.
+    """Run the blueprint on the repository and return the report.
 
-    A run of this id that stopped goes on where it did, in the same files; what it finished is
-    not done again. The report is kept, and the work so far is on the branch, also when a node
-    fails or raises.
+    A stopped run with this id continues in the same files and does not repeat finished nodes.
+    The report is saved, and the work so far is on the run's branch, even if a node fails or
+    raises. `perform` wraps each node, `lanes` makes the wrapper for nodes that run in parallel.
 
     Raises:
         BadInput: the repository or the ref cannot be used.
-        RunNotResumable: a run of this id is running or finished, or what it needs is gone.
-        Unavailable: Docker, the image or the model is not to be had.
-        WorkRefused: what came out of the sandbox is not what it claims to be.
+        RunNotResumable: a run with this id is running or finished, or its files are gone.
+        Unavailable: Docker, the image or the model cannot be reached.
+        WorkRefused: the sandbox returned something other than the commits it promised.
     """
-    known = (workshop.runs / run_id).exists()
-    base = None if known else _open(request, workshop)
-    with run_lock(workshop.runs, run_id):
-        start = _start(request, workshop, run_id, base)
-        workshop.memory.prepare()
-        folder = write_record(workshop.runs, run_id, request, flow_run)
-        with (
-            workshop.open_event_log() as append,
-            workshop.open_notes() as book,
-            RunState(request, start, folder, run_id, flow_run, workshop, append, book) as record,
-        ):
-            if start.checkpoint.ended is None:
-                _do_nodes(
-                    record,
-                    request,
-                    workshop,
-                    perform=perform,
-                    lanes=lanes,
-                    told=watch or RunListener(),
-                )
-            else:
-                ctx = _context(request, {}, run_id, work_dir="", memory="")
-                record.ctx = replace(ctx, results=start.checkpoint.ended)
-            record.delivery.publish()
-            record.look_for_approvals()
-            record.push_if_asked()
-    return record.report
+    is_new = not (dependencies.runs / run_id).exists()
+    base = _fetch_base(request, dependencies) if is_new else None
+    with run_lock(dependencies.runs, run_id):
+        start = _start_point(request, dependencies, run_id, base)
+        dependencies.memory.prepare()
+        folder = write_record(dependencies.runs, run_id, request, flow_run)
+        with dependencies.open_event_log() as append, dependencies.open_notes() as notes:
+            run = RunState(request, start, folder, run_id, flow_run, dependencies, append, notes)
+            try:
+                if start.checkpoint.ended is None:
+                    _run_nodes(run, request, dependencies, perform, lanes, watch or RunListener())
+                else:
+                    run.ctx = replace(
+                        _context(request, run_id=run_id), results=start.checkpoint.ended
+                    )
+                run.delivery.publish()
+                run.load_approvals()
+                run.push_if_asked()
+            except BaseException as error:
+                with ignore_sigterm():
+                    run.finish(error)
+                raise
+            return run.finish()
 
 
-def _start(
-    request: ResolvedRequest, workshop: RunDependencies, run_id: str, base: BaseCommit | None
+def _start_point(
+    request: ResolvedRequest, dependencies: RunDependencies, run_id: str, base: BaseCommit | None
 ) -> StartPoint:
-    """Where the run goes on, or the beginning: the base commit and nothing done."""
-    folder = workshop.runs / run_id
-    asked = read_record(folder)
-    if asked is not None:
-        check_same_nodes(asked, request.definition)
-    kept = checkpoint.read(folder, request.repo)
-    if kept is not None:
-        now = _on(checkpoint.resume_checkpoint(kept), request, workshop, run_id)
-        return StartPoint(now, resumed=True)
-    if asked is not None and not asked.queued:
+    """Return the run's checkpoint, or for a new run one with only the base commit."""
+    folder = dependencies.runs / run_id
+    record = read_record(folder)
+    if record is not None:
+        check_same_nodes(record, request.definition)
+    saved = checkpoint.read(folder, request.repo)
+    if saved is not None:
+        saved = checkpoint.resume_checkpoint(saved)
+        return StartPoint(_after_approvals(saved, request, dependencies, run_id), resumed=True)
+    if record is not None and not record.queued:
         raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
-    return StartPoint(checkpoint.write_first(folder, base or _open(request, workshop)))
+    return StartPoint(checkpoint.write_first(folder, base or _fetch_base(request, dependencies)))
 
 
-def _open(request: ResolvedRequest, workshop: RunDependencies) -> BaseCommit:
-    found = workshop.find_source
-    main = review_base(request)
-    return fetch_base(request.repo, request.ref or None, main, store=workshop.repos, find=found)
+def _fetch_base(request: ResolvedRequest, dependencies: RunDependencies) -> BaseCommit:
+    return fetch_base(
+        request.repo,
+        request.ref or None,
+        request.review_base,
+        store=dependencies.repos,
+        find=dependencies.find_source,
+    )
 
 
-def _on(
-    kept: Checkpoint, request: ResolvedRequest, workshop: RunDependencies, run_id: str
+def _after_approvals(
+    saved: Checkpoint, request: ResolvedRequest, dependencies: RunDependencies, run_id: str
 ) -> Checkpoint:
-    """Where a run goes on: once its nodes had ended, at what a person approved since.
+    """Return where a resumed run continues, given what a person has approved since it stopped.
 
-    An approved call whose work the checkpoint does not hold may be made again, unless it could
-    reach further than the sandbox, and approved work may be pushed again.
+    If the checkpoint lacks the work of an approved call, the agent may repeat that call, unless
+    the sandbox has network access: then the call may already have had an effect outside.
     """
-    folder, bounds = workshop.runs / run_id, workshop.bounds(request)
-    with workshop.open_approvals() as approvals:
+    folder, bounds = dependencies.runs / run_id, dependencies.bounds(request)
+    with dependencies.open_approvals() as approvals:
         if bounds is not None and not bounds.hosts:
             approvals.restore_used(run_id, used_since=checkpoint.written_at(folder))
-        asked = approvals.list(run_id=run_id)
-    return resume_point(kept, request.definition, asked, folder=folder)
+        known = approvals.list(run_id=run_id)
+    return resume_point(saved, request.definition, known, folder=folder)
 
 
-def _do_nodes(
-    record: RunState,
+def _run_nodes(
+    run: RunState,
     request: ResolvedRequest,
-    workshop: RunDependencies,
+    dependencies: RunDependencies,
+    perform: WrapNode,
+    lanes: Callable[[], WrapNode],
+    watch: RunListener,
+) -> None:
+    """Open the agents and the sandbox, put the repository in, run the nodes, take the work out."""
+    saved, run_id = run.checkpoints.current, run.ctx.run_id
+    with (
+        dependencies.open_agents(
+            request, run_id, run.folder, watch.on_line, run.used_budget, run.checkpoints.talks
+        ) as run_agent,
+        dependencies.open_sandbox(request, run_id, run.egress, saved.files) as opened,
+    ):
+        sandbox = opened.sandbox
+        run.checkpoints.prepare(sandbox)
+        if saved.files is None:
+            clone_into_sandbox(sandbox, saved.base, run.delivery.branch)
+        run.checkpoints.follow(sandbox)
+        run.ctx = _context(
+            request.inside_sandbox(saved.base.forked_at),
+            env={**dependencies.env, **opened.env},
+            work_dir=sandbox.work_dir,
+            memory=run.recall(),
+            run_id=run_id,
+        )
+        notes = run.events.recording_notes(run.notes)
+        run_node = _node_runner(
+            run,
+            request,
+            sandbox,
+            with_notes(run_agent, notes, request, run_id),
+            perform=perform,
+            lanes=lanes,
+            watch=watch,
+            redact=dependencies.redact,
+        )
+        run.events.write_start()
+        with _work_collected(run, sandbox):
+            run_nodes(request.definition.nodes, run.ctx, run_node, checkpoint=run.node_finished)
+
+
+def _node_runner(
+    run: RunState,
+    request: ResolvedRequest,
+    sandbox: PersistentSandbox,
+    run_agent: RunAgent,
     *,
     perform: WrapNode,
     lanes: Callable[[], WrapNode],
-    told: RunListener,
-) -> None:
-    checkpoints = record.checkpoints
-    run_id = record.ctx.run_id
-    with (
-        workshop.open_agents(
-            request, run_id, record.folder, told.on_line, record.used_budget, checkpoints.talks
-        ) as run_agent,
-        workshop.open_sandbox(request, run_id, record.egress, checkpoints.current.files) as opened,
-    ):
-        sandbox = opened.sandbox
-        checkpoints.prepare(sandbox)
-        if checkpoints.current.files is None:
-            clone_into_sandbox(sandbox, checkpoints.current.base, record.delivery.branch)
-        checkpoints.follow(sandbox)
-        env = {**workshop.env, **opened.env}
-        asked = request_in_sandbox(request, checkpoints.current.base)
-        record.ctx = _context(asked, env, run_id, sandbox.work_dir, record.recall())
-        run_node = NodeRunner(
-            sandbox,
-            with_notes(run_agent, record.events.recording_notes(record.notes), request, run_id),
-            wrap=checkpoints.perform(perform, request.model),
-            listener=told,
-            redact=workshop.redact,
-            lane_hooks=LaneHooks(
-                wrap=lambda name, fork: checkpoints.perform_in_lane(
-                    lanes(), request.model, name, fork
-                ),
-                saved_files=checkpoints.fork_of,
-                save_work=record.delivery.keep_lane,
-            ),
-        )
-        record.events.write_start()
-        with _collected(record, sandbox):
-            run_nodes(
-                request.definition.nodes, record.ctx, run_node, checkpoint=record.node_finished
-            )
+    watch: RunListener,
+    redact: Callable[[str], str],
+) -> NodeRunner:
+    checkpoints, model = run.checkpoints, request.model
+    return NodeRunner(
+        sandbox,
+        run_agent,
+        wrap=checkpoints.perform(perform, model),
+        listener=watch,
+        redact=redact,
+        lane_hooks=LaneHooks(
+            wrap=lambda name, fork: checkpoints.perform_in_lane(lanes(), model, name, fork),
+            saved_files=checkpoints.fork_of,
+            save_work=run.delivery.keep_lane,
+        ),
+    )
 
 
 @contextmanager
-def _collected(record: RunState, sandbox: Sandbox) -> Iterator[None]:
-    """Take the work out when the block ends, however it ends.
+def _work_collected(run: RunState, sandbox: Sandbox) -> Iterator[None]:
+    """Take the work out of the sandbox when the block ends, also after an error.
 
-    Of a lost sandbox too, as far as it can be had: it may live, and the engine alone refuse, as
-    when its disk is too full for a checkpoint.
+    A sandbox reported as lost is tried too: its container may still run while only the Docker
+    engine refuses, for example when its disk is too full for a snapshot.
     """
     try:
         yield
     except BaseException:
         with ignore_sigterm():
-            record.delivery.rescue(sandbox)
+            run.delivery.rescue(sandbox)
         raise
-    record.delivery.collect(sandbox, ended=record.ctx.results)
+    run.delivery.collect(sandbox, ended=run.ctx.results)
 
 
 def _context(
-    request: ResolvedRequest, env: Mapping[str, str], run_id: str, work_dir: str, memory: str
+    request: ResolvedRequest,
+    *,
+    run_id: str = "",
+    env: Mapping[str, str] | None = None,
+    work_dir: str = "",
+    memory: str = "",
 ) -> RunContext:
     return RunContext(
         run_id=run_id,
@@ -188,6 +227,6 @@ def _context(
         agent=request.agent,
         model=request.model,
         memory=memory,
-        env=env,
+        env=env or {},
         options=request.options,
     )

@@ -1,4 +1,4 @@
-"""Pull requests on GitHub, GitLab and Gitea, by their REST API: three dialects, one question."""
+"""Opens pull requests on GitHub, GitLab and Gitea through their REST APIs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ TIMEOUT_S = 30.0
 TITLE_CAP = 200
 
 _TAKEN = {409, 422}
-"""What forges answer when there is a pull request of this branch already."""
+"""Status codes for "this branch already has a pull request"."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forge:
-    """Where pull requests of one repository are opened. `api` ends without a slash."""
+    """API address, project and token for one repository. `api` ends without a slash."""
 
     kind: ForgeKind
     api: str
@@ -30,7 +30,7 @@ class Forge:
 
 @dataclass(frozen=True, kw_only=True)
 class PullRequest:
-    """One to open. `base` is tried first; where the forge has no such branch, its default is."""
+    """A pull request to open. If the forge has no branch `base`, its default branch is used."""
 
     branch: str
     base: str | None
@@ -40,7 +40,8 @@ class PullRequest:
 
 
 def parse_remote(remote: str) -> tuple[str, str] | None:
-    """Host and project of a git remote, such as `("github.com", "team/app")`; None of a path."""
+    """Return host and project of a git remote, such as `("github.com", "team/app")`; None for a
+    path."""
     if "://" not in remote:
         place, colon, path = remote.partition(":")
         if not colon or "/" in place:
@@ -58,10 +59,10 @@ def parse_remote(remote: str) -> tuple[str, str] | None:
 
 
 def open_pull_request(forge: Forge, wanted: PullRequest) -> str:
-    """Open it and give its page; the one that is open already where this branch has one.
+    """Open a pull request and return its page; return the page of the open one if there is one.
 
     Raises:
-        ForgeRefused: the forge does not answer or says no.
+        ForgeRefused: the forge does not answer or refuses.
     """
     import httpx
 
@@ -93,7 +94,7 @@ def _has_branch(forge: Forge, client: "httpx.Client", name: str) -> bool:
 
 
 def _opened(forge: Forge, client: "httpx.Client", branch: str) -> str | None:
-    """The open pull request of this branch. Gitea cannot be asked for one branch's."""
+    """Find the open pull request of this branch. Gitea's API cannot filter by branch."""
     owner = forge.project.partition("/")[0]
     match forge.kind:
         case "github":
@@ -165,7 +166,7 @@ def _headers(forge: Forge) -> dict[str, str]:
 
 
 def _said(error: Exception) -> str:
-    """What went wrong, with the forge's own words where it had some; never the token."""
+    """Return the reason of a failure with the forge's own message, never with the token."""
     import httpx
 
     if isinstance(error, httpx.HTTPStatusError):

@@ -1,10 +1,11 @@
-"""The report of a run, made of all that is known of it."""
+"""Build the report of a run from its parts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from blueprints.report import build_report, exception_reports
+from contracts.errors import HarnessError
 from contracts.run import RunContext, RunReport, RunStatus, SurfacedMemory
 from flows.execution.delivery import Delivery
 from flows.execution.pending_approvals import PendingApprovals
@@ -13,15 +14,17 @@ from flows.runs.egress import EgressLog
 from flows.runs.layout import TRAJECTORY
 from flows.runs.model_calls import total_usage
 from flows.runs.request import FlowRun, ResolvedRequest
+from nodes.node_errors import describe_node_error, failed_node_durations
+from nodes.text import Redact
 from sandbox.git import redact_url
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interruption:
-    """How and why a run ended before its nodes had; `resumable` when it can go on.
+    """Why a run ended before its nodes did, and whether it can be resumed.
 
-    If a node raised an exception, `blame` is one line on it, and `raised_in` holds that node and
-    the nodes around it, with the milliseconds each had taken.
+    If a node raised an exception, `blamed_line` says where, and `raised_in` maps that node and the
+    nodes around it to their durations in milliseconds.
     """
 
     status: RunStatus
@@ -31,14 +34,40 @@ class Interruption:
     raised_in: Mapping[str, int] = field(default_factory=dict)
 
 
+def status_for_error(error: BaseException) -> RunStatus:
+    """Return "failure" for an exception, "cancelled" for Ctrl-C or a signal."""
+    return "failure" if isinstance(error, Exception) else "cancelled"
+
+
+def failure_reason(error: BaseException) -> str:
+    """Return one line that says what ended the run."""
+    if not isinstance(error, Exception):
+        text = str(error) if isinstance(error, KeyboardInterrupt) else ""
+        return text or "it was cancelled"
+    if isinstance(error, HarnessError):
+        return str(error)
+    return describe_node_error(error) or f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def interruption_by(error: BaseException, *, resumable: bool, redact: Redact) -> Interruption:
+    """Describe a run that `error` ended, without secrets."""
+    return Interruption(
+        status=status_for_error(error),
+        reason=redact(failure_reason(error)),
+        resumable=resumable,
+        blamed_line=redact(describe_node_error(error) or ""),
+        raised_in=failed_node_durations(error),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """What is known of a run: what its nodes gave, and what became of their work."""
+    """The parts of a run that its report is built from."""
 
     request: ResolvedRequest
     ctx: RunContext
     folder: Path
-    """The run's own."""
+    """The folder of this run, `runs/<run id>`."""
     checkpoints: Checkpoints
     delivery: Delivery
     pending_approvals: PendingApprovals
@@ -48,13 +77,13 @@ class RunFacts:
 
     @property
     def verdict(self) -> RunReport:
-        """How the nodes ended, and nothing else."""
+        """Report with the outcome of the nodes only."""
         took = self.checkpoints.elapsed_ms
         return build_report(self.request.definition, self.ctx, total_duration_ms=took)
 
     @property
     def status(self) -> RunStatus:
-        """How a run ends whose nodes did."""
+        """Status of a run whose nodes have finished."""
         if self.pending_approvals.refused is not None:
             return "failure"
         status = self.verdict.status
@@ -64,7 +93,7 @@ class RunFacts:
 def run_report(
     known: RunFacts, surfaced: SurfacedMemory, stopped: Interruption | None
 ) -> RunReport:
-    """The report of a run as it is known now; `stopped` is None when its nodes came to an end."""
+    """Build the report from what is known now; `stopped` is None if all nodes finished."""
     verdict, request, work = known.verdict, known.request, known.delivery.work
     usage = total_usage(known.folder / TRAJECTORY) or verdict.token_usage
     nodes = request.definition.nodes

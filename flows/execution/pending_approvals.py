@@ -1,4 +1,4 @@
-"""What of a run is in doubt: calls and work that a person has yet to allow, or has refused."""
+"""Approvals that a run waits for or was refused: for tool calls and for changed files."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PendingApprovals:
-    """What is in doubt of one run; nothing is before `look` has looked."""
+    """Approvals of one run. Empty until `load` is called."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class PendingApprovals:
         approvals: "Callable[[], AbstractContextManager[Approvals]]",
     ) -> None:
         self.refused: str | None = None
-        """Why the work may go no further."""
+        """Reason why the work may not be published; None if it may."""
         self._request = request
         self._run_id = run_id
         self._base = base
@@ -41,22 +41,22 @@ class PendingApprovals:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a person has yet to decide."""
+        """True while a person has to decide."""
         return bool(pending_approvals(self._asked))
 
     def notices(self, *, suspends: bool) -> tuple[str, ...]:
-        """What the report says of it; a run that `suspends` itself goes on by itself."""
+        """Lines for the report. `suspends`: the run resumes by itself after the decision."""
         return approval_notices(self._asked, self._run_id, suspends=suspends)
 
     def decisions_text(self) -> str:
-        """What a person has said to the agents of a run that goes on; empty for nothing."""
+        """Return the decisions of a person, for the prompts of a resumed run; empty without any."""
         with self._approvals() as approvals:
             return decisions_text(approvals.list(run_id=self._run_id))
 
     def load(self, *, only_ends: bool) -> None:
-        """See what waits for a person now that the nodes are over, the work itself included.
+        """Load the approvals after the last node, and request approval for the work where needed.
 
-        A run that goes on but `only_ends` is refused what nobody decided about in time.
+        `only_ends`: the run was resumed only to end; approvals that expired undecided are refused.
         """
         if not self._request.agentic_nodes and not self._work_needs_approval():
             return
@@ -71,7 +71,8 @@ class PendingApprovals:
                 looking = waits and not self.is_waiting  # somebody decided just now
 
     def _work_needs_approval(self) -> bool:
-        """Whether a push of work that no agent had a hand in needs a person's word."""
+        """Return True if the request pushes work of deterministic nodes that changes protected
+        files."""
         work, bounds = self._delivery.work, self._bounds
         if not self._request.push or work is None or bounds is None:
             return False

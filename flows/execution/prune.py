@@ -1,6 +1,6 @@
-"""What is kept in the repositories of ours until it is pruned.
+"""Removes old refs from Harness's bare repositories.
 
-That is what agents made that competed and did not win, and the commits that runs began at.
+These are branches of agents that lost a competition, and base commits of runs.
 """
 
 from datetime import datetime
@@ -15,9 +15,9 @@ from sandbox.repos import remove_base, unused_bases
 
 
 class PrunedBranch(NamedTuple):
-    """A branch that was removed, or would be, from this bare repository.
+    """A branch that was removed from this bare repository, or would be with `--dry-run`.
 
-    Without a run it is the ref of a commit that runs began at.
+    Without a run it is the ref of a base commit.
     """
 
     run_id: str | None
@@ -28,10 +28,10 @@ class PrunedBranch(NamedTuple):
 def prune(
     settings: Settings, before: datetime, *, dry_run: bool = False
 ) -> tuple[PrunedBranch, ...]:
-    """Remove what was last used before this moment and is needed by none, and its room.
+    """Remove refs last used before this moment, and free their disk space.
 
-    That is the branches that lost, never the one of a run's work or of a run nobody knows any
-    more, and the commits that runs began at, unless a run may still go on from there.
+    Kept: the branch of each run's work, branches of unknown runs, and the base commits of runs that
+    can be resumed.
     """
     found = []
     needed = bases_needed(settings.runs)
@@ -53,7 +53,7 @@ def prune(
 
 
 def _lost(runs: Path, branch: Branch) -> str | None:
-    """The run in which this branch's agent did not win; None of any other branch."""
+    """Return the run in which this branch's agent lost; None for any other branch."""
     _, run_id, name = branch.name.split("/", maxsplit=2)
     asked = try_read_record(runs / run_id)
     return run_id if asked is not None and name.startswith(f"{asked.name}.") else None

@@ -1,4 +1,4 @@
-"""The pull request of a run that pushed: whether there is to be one, and what it says."""
+"""Decides whether a pushed run gets a pull request, and writes its title and text."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,8 +10,8 @@ from flows.runs.report import report_markdown
 from nodes.text import strip_control_characters
 
 OpenPullRequest = Callable[[str, str | None, RunReport], str | None]
-"""Takes the remote that was pushed to, the branch the run began from and the report so far;
-gives the page of the pull request, None where the remote is no forge that we have a token for."""
+"""Takes the remote, the base branch and the report; returns the page of the pull request, or None
+if no token is configured for the remote's host."""
 
 _POWER = re.compile(r"(?<=[@#])(?=\w)|(?<=\w:)(?=//)")
 _QUICK_ACTION = re.compile(r"^(\s*)/", re.MULTILINE)
@@ -21,7 +21,7 @@ _GAP = "\u200b"
 def pull_request_opener(
     forges: Mapping[str, ForgeSettings], environ: Mapping[str, str]
 ) -> OpenPullRequest:
-    """A `Propose` for these forges, by host name."""
+    """Return an `OpenPullRequest` for these forges, by host name."""
 
     def propose(remote: str, base: str | None, report: RunReport) -> str | None:
         found = parse_remote(remote)
@@ -43,20 +43,20 @@ def pull_request_opener(
 
 
 def title(report: RunReport) -> str:
-    """One line: the blueprint and what was asked."""
+    """Return one line: the blueprint and the intent."""
     whole = f"{report.blueprint}: {report.intent or report.run_id}"
     return inert_markdown(" ".join(strip_control_characters(whole).split()))
 
 
 def body(report: RunReport) -> str:
-    """The report without its diff, which the forge shows; nothing in it has power there."""
+    """Return the report without its diff, as inert Markdown."""
     return inert_markdown(report_markdown(report, diff=""))
 
 
 def inert_markdown(text: str) -> str:
-    """The text as it was to the eye; it calls nobody, closes nothing, links and commands nothing.
+    """Return text that looks the same but mentions nobody, links nothing and triggers no command.
 
-    Forges read `@name`, `fixes #12`, addresses of issues, and (GitLab) lines that begin with
-    a slash as orders, wherever the text came from.
+    Forges act on `@name`, `fixes #12`, addresses of issues and, on GitLab, lines that start with a
+    slash. Zero-width spaces stop that.
     """
     return _QUICK_ACTION.sub(rf"\1{_GAP}/", _POWER.sub(_GAP, text))

@@ -1,4 +1,4 @@
-"""A run that waits for its turn: known meanwhile, and reported when it ends before it began."""
+"""Runs that wait for a concurrency slot: recorded while they wait, reported if cancelled there."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from contracts.run import RunReport
 from flows.execution.dependencies import RunDependencies
-from flows.execution.finalize import failure_reason, status_for_error
+from flows.execution.outcome import failure_reason, status_for_error
 from flows.runs.lock import queue_lock, run_lock
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.resume import check_same_nodes
@@ -16,10 +16,10 @@ from sandbox.git import redact_url
 
 
 def record_queued(runs: Path, run_id: str, request: ResolvedRequest, flow_run: FlowRun) -> None:
-    """Note that this process does the run when its turn comes.
+    """Record that this process will execute the run once a slot is free.
 
     Raises:
-        RunNotResumable: another process is doing it, or its blueprint has other nodes now.
+        RunNotResumable: another process executes it, or its blueprint has other nodes now.
     """
     with run_lock(runs, run_id):
         known = read_record(runs / run_id)
@@ -32,32 +32,34 @@ def record_queued(runs: Path, run_id: str, request: ResolvedRequest, flow_run: F
 def waiting_in_queue(
     runs: Path, run_id: str, request: ResolvedRequest, flow_run: FlowRun
 ) -> Iterator[None]:
-    """The same, and seen to wait until the block ends.
+    """Record the run as queued, and hold its queue lock until the block ends.
 
     Raises:
-        RunNotResumable: as `queue`.
+        RunNotResumable: as `record_queued`.
     """
     record_queued(runs, run_id, request, flow_run)
     with queue_lock(runs / run_id):
         yield
 
 
-def finish_queued(tools: RunDependencies, asked: RunRecord, why: BaseException) -> RunReport:
-    """Report a run that ended before it began. It can still be gone on with, which begins it."""
-    status = status_for_error(why)
-    error = "it was cancelled before it began" if status == "cancelled" else failure_reason(why)
+def finish_queued(
+    dependencies: RunDependencies, record: RunRecord, error: BaseException
+) -> RunReport:
+    """Save and return the report of a run that ended in the queue; resuming it starts it."""
+    status = status_for_error(error)
+    reason = "it was cancelled before it began" if status == "cancelled" else failure_reason(error)
     report = RunReport(
-        run_id=asked.run_id,
-        blueprint=asked.name,
+        run_id=record.run_id,
+        blueprint=record.name,
         status=status,
-        flow_run_id=asked.flow_run_id,
-        repo=redact_url(asked.repo),
-        intent=asked.intent,
-        agent=asked.agent,
-        model=asked.model,
-        started_at=asked.started_at,
-        notices=(f"`harness runs resume {asked.run_id}` begins it",),
-        error=tools.redact(error),
+        flow_run_id=record.flow_run_id,
+        repo=redact_url(record.repo),
+        intent=record.intent,
+        agent=record.agent,
+        model=record.model,
+        started_at=record.started_at,
+        notices=(f"`harness runs resume {record.run_id}` starts it",),
+        error=dependencies.redact(reason),
     )
-    save_report(tools.runs / asked.run_id, report, "")
+    save_report(dependencies.runs / record.run_id, report, "")
     return report

@@ -1,4 +1,4 @@
-"""The record of a run whose process was killed: written by whoever outlives it."""
+"""Writes the report of a run whose process was killed."""
 
 import logging
 from contextlib import chdir, suppress
@@ -31,7 +31,7 @@ from sandbox.reap import reap
 _log = logging.getLogger(__name__)
 
 NEWEST = 200
-"""Runs that are looked at for whether they were killed."""
+"""Number of newest runs that are checked."""
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 
 def reconcile_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectState") -> None:  # noqa: ARG001 - Prefect's signature of a hook
-    """The hook of a flow run that was cancelled or has crashed; Prefect's worker calls it.
+    """Prefect hook for a flow run that was cancelled or has crashed. The worker calls it.
 
-    A run whose process told of its end itself is left as it is.
+    A run whose own process wrote its report is left unchanged.
     """
     settings, run_id = load_settings(), str(flow_run.id)[-8:]
     tools = build_dependencies(settings)
@@ -60,10 +60,10 @@ def reconcile_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectStat
 
 
 def reconcile_lost_runs(tools: RunDependencies) -> int:
-    """Report and record the newest runs that were killed and that nobody settled; how many.
+    """Report the newest runs whose process was killed; return how many were reported or recorded.
 
-    Those of the command line have no worker that would. One that died after its report is only
-    recorded, as it ended.
+    Needed for runs of the command line, which have no worker. A run that died after its report is
+    only recorded in memory.
     """
     late = record_late(tools)
     lost = [entry.run_id for entry in list_runs(tools.runs, limit=NEWEST) if entry.state == "lost"]
@@ -82,7 +82,7 @@ def _is_settled(tools: RunDependencies, run_id: str) -> bool:
 
 
 def crash_open_tasks(flow_run_id: "UUID", message: str | None) -> None:
-    """Show the nodes that were under way as crashed: nobody else would end them."""
+    """Set the running task runs of this flow run to Crashed."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas import filters
     from prefect.client.schemas.objects import StateType
@@ -100,10 +100,9 @@ def crash_open_tasks(flow_run_id: "UUID", message: str | None) -> None:
 def reconcile_run(
     tools: RunDependencies, run_id: str, why: BaseException, *, of: State = "lost"
 ) -> RunReport | None:
-    """Report and record a run whose process is gone; None when there is nothing to be done.
+    """Write the report of a run whose process is gone; return None if the state is not `of`.
 
-    What it finished stays finished: the run can still go on, and is then recorded anew. Only one
-    that waited for a person does not go on any more.
+    Finished nodes stay finished and the run can be resumed, except a run that waited for a person.
     """
     try:
         asked = read_record(tools.runs / run_id)
@@ -112,13 +111,13 @@ def reconcile_run(
         with run_lock(tools.runs, run_id):
             if read_entry(tools.runs, run_id).state != of:
                 return None
-            return _settled(tools, asked, why, gives_up=of == "waiting")
+            return _settled(tools, asked, why, is_abandoned=of == "waiting")
     except (RunNotResumable, RunNotFound):  # another process does it, or it is gone or damaged
         return None
 
 
 def _settled(
-    tools: RunDependencies, asked: RunRecord, why: BaseException, *, gives_up: bool
+    tools: RunDependencies, asked: RunRecord, why: BaseException, *, is_abandoned: bool
 ) -> RunReport | None:
     run_id, folder = asked.run_id, tools.runs / asked.run_id
     start = checkpoint.read(folder, asked.repo)
@@ -126,19 +125,18 @@ def _settled(
         return finish_queued(tools, asked, why) if asked.queued else None
     request = _request(asked)
     flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None
-    with tools.open_event_log() as append, tools.open_notes() as book, suppress(type(why)):
+    with tools.open_event_log() as append, tools.open_notes() as notes:
         known = StartPoint(checkpoint.resume_checkpoint(start), resumed=True)
-        record = RunState(request, known, folder, run_id, flow_run, tools, append, book)
-        record.checkpoints.current = start  # it only stopped
-        record.gives_up = gives_up
-        with record:
-            record.ctx = _so_far(request, start, run_id)
-            raise why
-    return record.report
+        run = RunState(request, known, folder, run_id, flow_run, tools, append, notes)
+        run.checkpoints.current = start  # without the line "went on": the run has only stopped
+        run.is_abandoned = is_abandoned
+        run.ctx = _finished_nodes(request, start, run_id)
+        return run.finish(why)
 
 
 def _request(asked: RunRecord) -> ResolvedRequest:
-    """What was asked; a blueprint that is gone by now is as its nodes were called."""
+    """Return the recorded request. If the blueprint cannot be loaded, use empty nodes with its
+    names."""
     try:
         with chdir(Path.cwd()):  # the worker's process goes on
             return recorded_request(asked)
@@ -147,7 +145,7 @@ def _request(asked: RunRecord) -> ResolvedRequest:
         return request_for(asked, Blueprint(name=asked.name, description="", nodes=nodes))
 
 
-def _so_far(request: ResolvedRequest, start: Checkpoint, run_id: str) -> RunContext:
+def _finished_nodes(request: ResolvedRequest, start: Checkpoint, run_id: str) -> RunContext:
     def known(node: Node, _: RunContext) -> NodeResult:
         return start.results[node.name]
 

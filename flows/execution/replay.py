@@ -1,4 +1,4 @@
-"""A run once more, from its trajectory: the same replies, no model, and where it differs."""
+"""Replays a run from its trajectory, without calling a model, and compares the outcome."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -17,7 +17,6 @@ from flows.runs.egress import EgressLog
 from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.request import ResolvedRequest, new_run_id
 from flows.runs.resume import request_for
-from flows.runs.review_base import request_in_sandbox, review_base
 from flows.runs.run_record import read_record
 from flows.runs.runs import find_run, read_report
 from nodes.agents.conversation import NO_CONVERSATIONS
@@ -29,7 +28,7 @@ from sandbox.workspace import WorkCommit, clone_into_sandbox, collect_work
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOutcome:
-    """How a replay ended: at which step it differed, if it did, and in which files."""
+    """Result of a replay: the first step that differed, and the files that differ."""
 
     run_id: str
     same: bool
@@ -42,26 +41,26 @@ class ReplayOutcome:
 def replay(
     runs: Path,
     run: str,
-    workshop: Callable[[Path], RunDependencies],
+    dependencies: Callable[[Path], RunDependencies],
     watch: RunListener | None = None,
 ) -> ReplayOutcome:
-    """Do a run again, on its base commit, in a fresh sandbox, and compare steps and tree.
+    """Run the nodes again on the base commit in a fresh sandbox; compare the steps and the tree.
 
-    `workshop` makes one whose agents get the replies of this trajectory. Nothing is kept of
-    the replay: no branch, no report, nothing in memory.
+    `dependencies` returns dependencies whose agents get the replies of this trajectory. The replay
+    writes no branch, no report and no memory.
 
     Raises:
-        RunNotFound: no such run, or it has not reported.
-        RunNotReplayable: what it needs is gone, or an older Harness did it.
-        Unavailable: Docker, the image or the gateway is not to be had.
+        RunNotFound: no such run, or it has no report.
+        RunNotReplayable: its files are gone, or an older Harness recorded it.
+        Unavailable: Docker, the image or the gateway cannot be reached.
     """
     report, own = read_report(runs, run), find_run(runs, run)
     with (
         TemporaryDirectory(prefix="harness-replay-") as folder,
         _recorded_request(own, report) as request,
     ):
-        shop = workshop(own / TRAJECTORY)
-        base = fetch_base(request.repo, request.ref or None, review_base(request), store=shop.repos)
+        shop = dependencies(own / TRAJECTORY)
+        base = fetch_base(request.repo, request.ref or None, request.review_base, store=shop.repos)
         work = _do(request, base, shop, Path(folder), watch or RunListener())
         old, new = own / TRAJECTORY, Path(folder, TRAJECTORY)
         difference = first_difference(old, new) if old.exists() and new.exists() else None
@@ -78,7 +77,7 @@ def replay(
 
 @contextmanager
 def _recorded_request(own: Path, report: RunReport) -> Iterator[ResolvedRequest]:
-    """The request of a run; in the block, relative paths mean what they meant then."""
+    """Yield the request of a run, in the directory where the run was started."""
     before = Path.cwd()
     try:
         record = read_record(own)
@@ -119,7 +118,7 @@ def _do(
             agent=request.agent,
             model=request.model,
             env={**shop.env, **opened.env},
-            options=request_in_sandbox(request, base).options,
+            options=request.inside_sandbox(base.forked_at).options,
         )
         run_node = NodeRunner(opened.sandbox, run_agent, listener=watch, redact=shop.redact)
         with suppress(ModelUnavailable, OptionInvalid):  # no reply is left: a difference, or not

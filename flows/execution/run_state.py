@@ -1,21 +1,18 @@
-"""What is known of a run so far, by the parts that know it; its report in the end."""
+"""What is known of a run while it executes, and how its end is recorded."""
 
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
 from contracts.errors import HarnessError, Unavailable
-from contracts.run import RunContext, RunReport
+from contracts.run import RunContext, RunReport, SurfacedMemory
 from flows.audit.run_events import AppendEvents, RunEvents
 from flows.execution.delivery import Delivery
 from flows.execution.dependencies import RunDependencies
-from flows.execution.finalize import Finalizer, failure_reason, status_for_error
-from flows.execution.outcome import Interruption, RunFacts, run_report
+from flows.execution.outcome import RunFacts, interruption_by, run_report
 from flows.execution.pending_approvals import PendingApprovals
-from flows.execution.unrecorded import UnrecordedRun
+from flows.execution.unrecorded import UnrecordedRun, mark_recorded, mark_unrecorded
 from flows.recall.notes import RunNotes
-from flows.recall.surfaced import RunRecall
+from flows.recall.playbooks import MemoryUnavailable
 from flows.runs.checkpoint import StartPoint, UsedBudget
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.egress import EgressLog
@@ -23,13 +20,12 @@ from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.model_calls import total_usage
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.run_record import read_record
-from flows.runs.signals import ignore_sigterm
-from nodes.node_errors import describe_node_error, failed_node_durations
+from flows.runs.runs import save_report
 from policy.errors import LogDamaged
 
 
 class RunState:
-    """What is known of a run so far; leaving the block keeps it as the run's report."""
+    """The parts of one run: checkpoints, delivery, approvals, events. `finish` records its end."""
 
     def __init__(
         self,
@@ -38,24 +34,30 @@ class RunState:
         folder: Path,
         run_id: str,
         flow_run: FlowRun | None,
-        workshop: RunDependencies,
+        dependencies: RunDependencies,
         append: AppendEvents,
-        book: RunNotes,
+        notes: RunNotes,
     ) -> None:
         self.ctx = RunContext(run_id=run_id, work_dir="")
         self.folder = folder
-        self.notes = book
-        self.gives_up = False  # else a run that stopped can go on
+        self.notes = notes
+        self.is_abandoned = False
+        """True if the run cannot be resumed after `finish`."""
         self.checkpoints = Checkpoints(
             folder,
             start.checkpoint,
-            ttl_s=workshop.snapshot_ttl_s,
-            forget=lambda but: workshop.remove_snapshots(run_id, but),
+            ttl_s=dependencies.snapshot_ttl_s,
+            forget=lambda keep: dependencies.remove_snapshots(run_id, keep),
         )
-        bounds = workshop.bounds(request)
-        self.delivery = Delivery(request, run_id, self.checkpoints, workshop)
+        bounds = dependencies.bounds(request)
+        self.delivery = Delivery(request, run_id, self.checkpoints, dependencies)
         self.pending_approvals = PendingApprovals(
-            request, run_id, start.checkpoint.base, self.delivery, bounds, workshop.open_approvals
+            request,
+            run_id,
+            start.checkpoint.base,
+            self.delivery,
+            bounds,
+            dependencies.open_approvals,
         )
         self.egress = EgressLog(folder / EGRESS)
         self.events = RunEvents(
@@ -64,96 +66,104 @@ class RunState:
             run_id=run_id,
             start=start,
             folder=folder,
-            redact=workshop.redact,
+            redact=dependencies.redact,
             bounds=bounds,
         )
-        self._recall = RunRecall(request, run_id, workshop.memory, book, resumed=start.resumed)
-        self._ending = Finalizer(
-            folder=folder, checkpoints=self.checkpoints, memory=workshop.memory, book=book
-        )
         self._request = request
-        self._resumed = start.resumed
+        self._start = start
         self._flow_run = flow_run
-        self._redact = workshop.redact
-        self._only_ends = start.checkpoint.ended is not None
-        asked = read_record(folder)
-        self._started_at = asked.started_at if asked else ""
+        self._dependencies = dependencies
+        self._playbooks: tuple[str, ...] = ()  # ids, shown by this process
+        record = read_record(folder)
+        self._started_at = record.started_at if record else ""
 
     @property
     def used_budget(self) -> UsedBudget:
-        """What the run's agents have used before now, also where an outage came of it."""
-        known = self.checkpoints.current.used
-        lost = total_usage(self.folder / TRAJECTORY)
-        return known if lost is None else known._replace(cost_usd=lost.cost_usd)
+        """What the run's agents have spent so far, including work lost to an outage."""
+        saved = self.checkpoints.current.used
+        spent = total_usage(self.folder / TRAJECTORY)
+        return saved if spent is None else saved._replace(cost_usd=spent.cost_usd)
 
     def recall(self) -> str:
-        """What memory has for this task, and what a person said to agents that go on; it is noted
-        in the report. Nobody asks where no agent works."""
+        """Return the text that memory adds to agents' prompts; empty if no agent works.
+
+        After a resume it also says what a person decided about the agents' actions.
+        """
         if not self._request.agentic_nodes:
             return ""
-        recall = self._recall.recall()
-        self.events.memory_shown(recall)
-        said = self.pending_approvals.decisions_text() if self._resumed else ""
-        return "\n\n".join(filter(None, (recall.text, said)))
+        task = self._request.intent or self._request.definition.description
+        found = self._dependencies.memory.surface(self.ctx.run_id, task)
+        self._playbooks = found.shown
+        self.events.memory_shown(found)
+        decisions = self.pending_approvals.decisions_text() if self._start.resumed else ""
+        return "\n\n".join(filter(None, (found.text, decisions)))
 
     def node_finished(self, ctx: RunContext) -> None:
-        """A node has ended."""
+        """Take the results so far and write the events of the node that has just finished."""
         self.ctx = ctx
         self.events.node_finished(ctx, self.checkpoints.current.files)
 
-    def look_for_approvals(self) -> None:
-        """See what waits for a person now that the nodes are over, the work itself included."""
-        self.pending_approvals.load(only_ends=self._only_ends)
+    def load_approvals(self) -> None:
+        """Load the approvals that are pending after the last node, also those of the work."""
+        self.pending_approvals.load(only_ends=self._start.checkpoint.ended is not None)
 
     def push_if_asked(self) -> None:
-        """Push the work where the run succeeded and nothing of it is in doubt."""
-        if self._request.push and self._known().status == "success":
-            self.delivery.push(lambda: self._report(None))
+        """Push the work if the user asked for it and the run succeeded with no pending approval."""
+        if self._request.push and self._facts().status == "success":
+            self.delivery.push(self._report)
 
-    def __enter__(self) -> "RunState":
-        return self
+    def finish(self, error: BaseException | None = None) -> RunReport:
+        """Record the end: events, report, memory, checkpoint, in this order. Return the report.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        with nullcontext() if error is None else ignore_sigterm():
-            self._end(error)
+        `error` is what stopped the run before its nodes finished. A process that dies in here
+        leaves the "unrecorded" mark or the checkpoint, so that a later process completes the rest.
 
-    def _end(self, error: BaseException | None) -> None:
-        self.report = self._report(error)
-        outage = self._tell_events()
-        note = UnrecordedRun(
-            verdict_later=self._request.definition.verdict_later,
-            over=self.gives_up or (error is None and not self.pending_approvals.is_waiting),
-        )
-        self._ending.keep(self.report, self.delivery.work, note, teaches=error is None)
+        Raises:
+            Unavailable, LogDamaged: the event log lacks this run's end, and `error` is None.
+        """
+        report, outage = self._write_events(self._report(error))
+        is_over = self.is_abandoned or (error is None and not self.pending_approvals.is_waiting)
+        verdict_later = self._request.definition.verdict_later
+        mark_unrecorded(self.folder, UnrecordedRun(verdict_later=verdict_later, over=is_over))
+        work = self.delivery.work
+        save_report(self.folder, report, work.diff if work else "")
+        recorded = self._dependencies.memory.record(report, verdict_later)
+        if error is None and self.notes.is_worth_curating(report):
+            self.notes.curate(report.run_id)
+        if is_over:
+            self.checkpoints.drop()
+        if not isinstance(recorded, MemoryUnavailable):
+            mark_recorded(self.folder)
         if outage is not None and error is None:
             raise outage
+        return report
 
-    def _tell_events(self) -> HarnessError | None:
-        """Write the end into the event log; what hinders that is a notice in the report."""
+    def _write_events(self, report: RunReport) -> tuple[RunReport, HarnessError | None]:
+        """Write the run's end into the event log; if that fails, add a notice to the report."""
         try:
-            self.events.run_finished(self.report)
+            self.events.run_finished(report)
         except (Unavailable, LogDamaged) as outage:
             notice = f"the event log does not hold all of this run: {outage}"
-            self.report = replace(self.report, notices=(*self.report.notices, notice))
-            return outage
-        return None
+            return replace(report, notices=(*report.notices, notice)), outage
+        return report, None
 
-    def _report(self, error: BaseException | None) -> RunReport:
-        stopped = None if error is None else self._stopped(error)
-        return run_report(self._known(), self._recall.all_surfaced(), stopped)
+    def _report(self, error: BaseException | None = None) -> RunReport:
+        stopped = None
+        if error is not None:
+            redact, resumable = self._dependencies.redact, not self.is_abandoned
+            stopped = interruption_by(error, resumable=resumable, redact=redact)
+        return run_report(self._facts(), self._surfaced(), stopped)
 
-    def _stopped(self, error: BaseException) -> Interruption:
-        return Interruption(
-            status=status_for_error(error),
-            reason=self._redact(failure_reason(error)),
-            resumable=not self.gives_up,
-            blamed_line=self._redact(describe_node_error(error) or ""),
-            raised_in=failed_node_durations(error),
-        )
+    def _surfaced(self) -> SurfacedMemory:
+        """Return all that memory showed this run, also in earlier processes of a resumed run."""
+        if not self._start.resumed and not self._request.agentic_nodes:
+            return SurfacedMemory()
+        memory, run_id = self._dependencies.memory, self.ctx.run_id
+        before = memory.shown_playbooks(run_id) if self._start.resumed else ()
+        playbooks = tuple(dict.fromkeys((*before, *self._playbooks)))
+        return replace(self.notes.surfaced(run_id), playbooks=playbooks)
 
-    def _known(self) -> RunFacts:
+    def _facts(self) -> RunFacts:
         return RunFacts(
             request=self._request,
             ctx=self.ctx,

@@ -1,4 +1,4 @@
-"""The sandboxes of runs: opened, found again with the files that were kept, and forgotten."""
+"""Opens the sandbox of a run, fresh or from a snapshot, and removes snapshots."""
 
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ def run_sandboxes(
 ) -> Callable[
     [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[OpenedSandbox]
 ]:
-    """Opens the sandbox of a run, fresh or with the files that were kept of it."""
+    """Return a function that opens the sandbox of a run, fresh or from a snapshot."""
     wanted = settings.sandbox
 
     @contextmanager
@@ -59,7 +59,8 @@ def _taken(
 def sandbox_spec(
     settings: Settings, docker: DockerEngine, run_id: str, *, cli: bool
 ) -> SandboxSpec:
-    """The sandbox that a run gets; with `cli` its image has the agents that are programs.
+    """Return the specification of a run's sandbox; with `cli` its image contains the agents'
+    programs.
 
     Raises:
         ImageUnavailable, DockerUnavailable.
@@ -81,7 +82,8 @@ def _spec(settings: Settings, run_id: str, image: str) -> SandboxSpec:
 
 @contextmanager
 def _sweeping(docker: DockerEngine, ours: str) -> Iterator[None]:
-    """Remove what dead runs left, beside the block: an engine with many images is slow to tell."""
+    """Remove leftovers of dead runs in the background: listing many images takes the engine
+    seconds."""
 
     def sweep() -> None:
         with suppress(Unavailable):  # what will not go stays for `harness sandbox reap` to tell
@@ -94,7 +96,7 @@ def _sweeping(docker: DockerEngine, ours: str) -> Iterator[None]:
 
 
 def _kept(docker: DockerEngine, files: SnapshotId, run_id: str) -> SnapshotId:
-    """The files to go on with, surely there."""
+    """Return the snapshot to resume from after checking that it exists."""
     try:
         docker.layers(files)
     except ImageUnavailable as error:
@@ -108,7 +110,7 @@ def _kept(docker: DockerEngine, files: SnapshotId, run_id: str) -> SnapshotId:
 def snapshot_remover(
     settings: Settings, engine: Callable[[], DockerEngine]
 ) -> Callable[[str, Collection[SnapshotId]], None]:
-    """Removes what is kept of a run's files but for those it is given."""
+    """Return a function that removes a run's snapshots except those it is given."""
 
     def forget(run_id: str, but: Collection[SnapshotId]) -> None:
         # What cannot be removed now is reaped at its deadline.

@@ -1,7 +1,7 @@
-"""A run as OpenTelemetry sees it: spans for the run, its nodes, commands and model calls.
+"""OpenTelemetry spans for a run, its nodes, commands and model calls.
 
-Off unless `telemetry.endpoint` is set. Nothing that was said or printed is in a span: names,
-ids, numbers and exit codes only. A collector that is away fails no run.
+Off unless `telemetry.endpoint` is set. Spans contain names, ids, numbers and exit codes, never
+prompts, replies or output. An unreachable collector fails no run.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,18 +38,18 @@ class RunTrace(Protocol):
 
     def perform(self, perform: WrapNode) -> WrapNode: ...
 
-    def workshop(self, tools: RunDependencies) -> RunDependencies: ...
+    def dependencies(self, tools: RunDependencies) -> RunDependencies: ...
 
     def ended(self, report: RunReport, trajectory: Path) -> None: ...
 
 
 class _Silent:
-    """Tells nothing and changes nothing."""
+    """Telemetry that is switched off."""
 
     def perform(self, perform: WrapNode) -> WrapNode:
         return perform
 
-    def workshop(self, tools: RunDependencies) -> RunDependencies:
+    def dependencies(self, tools: RunDependencies) -> RunDependencies:
         return tools
 
     def ended(self, report: RunReport, trajectory: Path) -> None:
@@ -60,7 +60,7 @@ class _Silent:
 def trace_run(
     settings: TelemetrySettings, request: ResolvedRequest, run_id: str
 ) -> Iterator[RunTrace]:
-    """The trace of the run that is done in the block; sent when the block ends."""
+    """Yield the trace of the run in the block. It is sent when the block ends."""
     if settings.endpoint is None:
         yield _Silent()
         return
@@ -95,7 +95,7 @@ class _Told:
 
         return told
 
-    def workshop(self, tools: RunDependencies) -> RunDependencies:
+    def dependencies(self, tools: RunDependencies) -> RunDependencies:
         @contextmanager
         def open_sandbox(
             request: ResolvedRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
@@ -106,7 +106,7 @@ class _Told:
         return replace(tools, open_sandbox=open_sandbox)
 
     def ended(self, report: RunReport, trajectory: Path) -> None:
-        """The gateway asked the models; what it wrote down becomes their spans."""
+        """Make spans of the model calls in the trajectory, and count the run."""
         self._span.set_attribute("harness.status", report.status)
         self._counted(report)
         for call in model_calls(trajectory):
@@ -117,7 +117,7 @@ class _Told:
 
 
 class _Exporter(NamedTuple):
-    """`on_ended` counts a run that has ended."""
+    """Tracer and counter; `on_ended` counts a finished run."""
 
     tracer: "Tracer"
     on_ended: Callable[[RunReport], None]
@@ -125,9 +125,9 @@ class _Exporter(NamedTuple):
 
 @contextmanager
 def _exporting(endpoint: str, service: str) -> Iterator[_Exporter]:
-    """Send spans and figures to a collector by OTLP over HTTP, at the latest when the block ends.
+    """Export spans and metrics by OTLP over HTTP, at the latest when the block ends.
 
-    What a collector does not take within `FLUSH_TIMEOUT_MS` is dropped.
+    Data that the collector does not accept within `FLUSH_TIMEOUT_MS` is dropped.
     """
     # OpenTelemetry takes 0.2 s to import, and telemetry is off by default.
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter

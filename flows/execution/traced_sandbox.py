@@ -1,4 +1,4 @@
-"""A sandbox whose commands are spans; everything else goes straight through."""
+"""A sandbox whose commands are OpenTelemetry spans."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TracedSandbox:
-    """The same sandbox. A span names the program, never its arguments: they may hold anything."""
+    """Wraps a sandbox. A span names the program, never its arguments, which may hold secrets."""
 
     def __init__(self, inner: PersistentSandbox, tracer: "Tracer") -> None:
         self._inner = inner
@@ -74,7 +74,7 @@ class TracedSandbox:
 def traced_span(
     tracer: "Tracer", name: str, attributes: Mapping[str, str] | None = None
 ) -> Iterator["Span"]:
-    """A span of what is done in the block; of what that raises it tells the class alone."""
+    """Record a span for the block. Of an exception it records only the class."""
     from opentelemetry.trace import StatusCode
 
     with tracer.start_as_current_span(

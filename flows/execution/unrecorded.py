@@ -1,4 +1,4 @@
-"""Reports that memory was not told of yet: who dies before, or finds it away, leaves a note."""
+"""Reports that memory has not recorded yet, because a process died or memory was unavailable."""
 
 import json
 import logging
@@ -21,26 +21,26 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class UnrecordedRun:
-    """What memory is told besides the report, and whether the run is over then."""
+    """What memory needs besides the report; `over` if the run cannot be resumed."""
 
     verdict_later: bool
     over: bool
 
 
 def mark_unrecorded(folder: Path, untold: UnrecordedRun) -> None:
-    """Write down that memory is to be told of the run's report."""
+    """Mark the run's report as not yet recorded in memory."""
     write_in_home(folder / UNTOLD, json.dumps(asdict(untold)), run_id=folder.name)
 
 
 def mark_recorded(folder: Path) -> None:
-    """Memory knows."""
+    """Remove the mark."""
     (folder / UNTOLD).unlink(missing_ok=True)
 
 
 def record_late(tools: RunDependencies) -> int:
-    """Tell memory of the reports that it was not told of; how many. It may know one.
+    """Record the marked reports in memory; return how many. Recording one twice has no effect.
 
-    One that cannot be told is left for the next time.
+    A report that cannot be recorded keeps its mark for the next call.
     """
     return sum(_told(tools, own) for own in list(_noted(tools.runs)))
 

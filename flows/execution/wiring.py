@@ -1,4 +1,4 @@
-"""The only place that builds what a run works with."""
+"""Builds the dependencies of runs. No other file constructs clients."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -27,7 +27,6 @@ from flows.runs.checkpoint import UsedBudget
 from flows.runs.layout import TRAJECTORY
 from flows.runs.owner import home_owner
 from flows.runs.request import ResolvedRequest
-from flows.runs.review_base import review_base
 from flows.runs.secret_reads import node_rules, secrets_read
 from nodes.agents.conversation import ConversationStore, redacted_store
 from nodes.agents.runner import MakeAgent, agent_runner
@@ -46,11 +45,11 @@ if TYPE_CHECKING:
 def build_dependencies(
     settings: Settings | None = None, *, replay: Path | None = None, wait_s: float | None = None
 ) -> RunDependencies:
-    """Everything a run needs, from the settings. Connects to nothing yet.
+    """Build the dependencies of runs from the settings, without connecting to anything.
 
-    With `replay`, agents get the replies of that trajectory: no model and no person is asked,
-    and memory is neither read nor written. `wait_s` goes before the setting of how long agents
-    wait for a person.
+    With `replay`, agents get the replies of that trajectory: no model is called, no person is
+    asked, and memory is neither read nor written. `wait_s` overrides the setting of how long agents
+    wait for a decision.
 
     Raises:
         SettingsInvalid: the settings cannot be read.
@@ -85,7 +84,7 @@ def build_dependencies(
 
 
 def open_event_log() -> AbstractContextManager["EventLog"]:
-    """The event log of this machine.
+    """Open the event log of this home.
 
     Raises:
         SettingsInvalid: the settings cannot be read.
@@ -95,16 +94,16 @@ def open_event_log() -> AbstractContextManager["EventLog"]:
 
 
 def docker_engine() -> DockerEngine:
-    """The Docker engine that DOCKER_HOST or the default socket leads to."""
+    """Return the Docker engine at DOCKER_HOST or the default socket."""
     return DockerEngine()
 
 
 def _check(
     request: ResolvedRequest, settings: Settings, docker: DockerEngine, find: FindSource
 ) -> tuple[str, ...]:
-    """Bad input first, then what is not available: nothing is started for either."""
+    """Check the input first, then the services: nothing is started for a bad request."""
     check_request(request, known_agents=AGENTS)
-    source = find(request.repo, request.ref or None, review_base(request))
+    source = find(request.repo, request.ref or None, request.review_base)
     for model in sorted(request.models):
         check_key(model, environment())
     with docker.client("run a sandbox"):
@@ -113,7 +112,8 @@ def _check(
 
 
 def _check_models(request: ResolvedRequest, settings: Settings) -> tuple[str, ...]:
-    """Ask the gateway whether it can call them; tell of those that no budget can stop."""
+    """Ask the gateway whether it can call the models; return a notice for each without a known
+    price."""
     asked = sorted(request.models)
     if not asked:
         return ()
@@ -128,7 +128,7 @@ def _check_models(request: ResolvedRequest, settings: Settings) -> tuple[str, ..
 
 
 def _reflecting(settings: Settings) -> Complete:
-    """Asks the gateway, which is started by the first question only."""
+    """Return a function that calls a model through the gateway, which the first call starts."""
 
     def complete(request: ChatRequest) -> Reply:
         from flows.services.complete import complete_through_gateway  # with the gateway's client
@@ -140,7 +140,7 @@ def _reflecting(settings: Settings) -> Complete:
 
 
 def sandbox_owner(settings: Settings) -> str:
-    """Who our containers belong to: one name for each HARNESS_HOME, made at first use."""
+    """Return the owner name of this home's containers; created at first use."""
     return home_owner(settings.home)
 
 

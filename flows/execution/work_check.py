@@ -1,4 +1,4 @@
-"""The collected work, before it goes further: which protected files it changes unpermitted."""
+"""Checks the collected work for changes of protected files before it is published."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
 
 _SHOWN = 500_000
-"""Bytes of a diff that are kept for the person who decides; where there are more, it says so."""
+"""Bytes of a diff that are stored for the person who decides."""
 
 
 class WorkCheck(NamedTuple):
-    """Whether the work may go further: it may not where it is `refused`, for this reason, or
-    `waits` for a person's word."""
+    """Result of a check: `refused` with a reason, `waits` for a decision, or neither."""
 
     refused: str | None = None
     waits: bool = False
@@ -36,10 +35,11 @@ class WorkCheck(NamedTuple):
 def check_changes(
     work: WorkCommit, base: BaseCommit, bounds: GuardBounds, *, run_id: str, approvals: "Approvals"
 ) -> WorkCheck:
-    """Whether the work may go further; every doubtful file is put to a person.
+    """Check the work, and request approval for each change of a protected file that is not
+    permitted.
 
-    Whatever wrote the file, a tool call, a shell line that hid it, or a test: what counts is that
-    it is in the work.
+    How a file was changed does not matter (a tool call, a shell command, a test): only the work
+    counts.
     """
     asked = approvals.list(run_id=run_id)
     found = [one for one in _unpermitted(work, base, bounds) if not was_approved(one, asked)]
@@ -62,7 +62,7 @@ def check_changes(
 
 
 def refused_changes(work: WorkCommit, base: BaseCommit, bounds: GuardBounds) -> str | None:
-    """Why the work may not go further where nobody is asked, or None."""
+    """Return why the work may not be published when no person is asked, or None."""
     found = _unpermitted(work, base, bounds)
     return forbidden_message(found) if found else None
 
@@ -70,9 +70,10 @@ def refused_changes(work: WorkCommit, base: BaseCommit, bounds: GuardBounds) -> 
 def _unpermitted(
     work: WorkCommit, base: BaseCommit, bounds: GuardBounds
 ) -> tuple[ForbiddenChange, ...]:
-    """What of the work no `--allow-change` permits, through the links of the base as well.
+    """Return the changes of protected files that no `--allow-change` permits.
 
-    A link that the work itself adds or turns is a change at the link's own path.
+    Paths are also compared through symbolic links of the base tree. A link that the work adds or
+    changes counts as a change at the link's path.
     """
     changed = (ChangedFile(*change) for change in file_changes(base, work.commit))
     return forbidden_changes(changed, bounds, SymbolicLinks(symlinks(base)))

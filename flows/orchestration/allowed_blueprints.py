@@ -1,7 +1,7 @@
-"""Which blueprints a form may ask for: those installed, and those that the operator lists.
+"""Blueprints that a form may name: the installed ones and those that the operator lists.
 
-A blueprint is code that runs on the worker's machine; who may fill in a form need not be
-somebody who may run code there.
+A blueprint is code that runs on the worker's machine. A user who may fill in a form does not
+therefore get the right to run code there.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from contracts.errors import BlueprintNotFound
 
 
 def find_allowed_blueprint(ref: str, patterns: Sequence[str], *, repo: str) -> Blueprint:
-    """The blueprint of this name or reference.
+    """Load the blueprint of this name or reference.
 
     Raises:
-        BlueprintNotFound: there is none, or it is a reference that no pattern allows.
-        BlueprintInvalid: it cannot be loaded, or lies in `repo`.
+        BlueprintNotFound: it does not exist, or no pattern allows the reference.
+        BlueprintInvalid: it cannot be loaded, or it lies in `repo`.
     """
     if ":" in ref and not any(_allows(pattern, ref) for pattern in patterns):
         raise BlueprintNotFound(

@@ -1,4 +1,4 @@
-"""A run's report and events as Prefect artifacts."""
+"""Publishes a run's report and events as Prefect artifacts."""
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
@@ -12,7 +12,7 @@ from policy.log.view_text import view_markdown
 
 
 def publish_report(report: RunReport, diff: str) -> None:
-    """Attach the report, with links to what memory gave, to the flow run that this is called in."""
+    """Attach the report, and links to what memory showed, to the current flow run."""
     shown = surfaced_markdown(report.surfaced, pages_url(load_settings()))
     attach_markdown(
         "\n".join(filter(None, (report_markdown(report, diff), shown))),
@@ -28,7 +28,7 @@ def publish_report(report: RunReport, diff: str) -> None:
 
 
 def publish_view(view: ViewSpec, run_id: str) -> None:
-    """Attach what the event log says about the run: its data flow and its decisions."""
+    """Attach the run's data flow and decisions, from the event log, to the current flow run."""
     attach_markdown(
         view_markdown(view),
         key=f"events-{run_id}",
@@ -37,6 +37,6 @@ def publish_view(view: ViewSpec, run_id: str) -> None:
 
 
 def attach_markdown(text: str, *, key: str, description: str) -> None:
-    """Attach Markdown to the flow run or task run; left out while the server is away."""
+    """Attach Markdown to the current flow run or task run; skipped while the server is down."""
     with ignore_outage(f"the artifact {key}"):
         create_markdown_artifact(text, key=key, description=description)

@@ -1,4 +1,4 @@
-"""One attempt at a run in its flow run: as far as it comes, and shown as it stands then."""
+"""Executes a run once inside its flow run, until it ends or waits for a person."""
 
 from contextlib import suppress
 from functools import partial
@@ -26,7 +26,7 @@ from flows.runs.signals import LOOK_S, LOOK_UNDER_WORKER_S, exit_when_cancelled,
 def attempt_run(
     request: ResolvedRequest, tools: RunDependencies, run_id: str, this: FlowRun, watch: RunListener
 ) -> RunReport:
-    """Go on with the run as far as it comes, and show how it stands."""
+    """Execute the run, or continue it; publish and return its report."""
     settings = load_settings()
     before = reported_at(tools.runs, run_id)
     with trace_run(settings.telemetry, request, run_id) as trace:
@@ -37,7 +37,7 @@ def attempt_run(
             with look, wait_for_turn(request, settings.limits, queue=noted):
                 report = run_blueprint(
                     request,
-                    trace.workshop(tools),
+                    trace.dependencies(tools),
                     run_id=run_id,
                     flow_run=this,
                     perform=trace.perform(node_task_runner()),
@@ -58,7 +58,7 @@ def attempt_run(
 
 
 def _tell(report: RunReport, tools: RunDependencies, trace: RunTrace) -> None:
-    """Tell telemetry and Prefect how the run stands."""
+    """Report the run to telemetry and Prefect."""
     trace.ended(report, tools.runs / report.run_id / TRAJECTORY)
     publish_report(report, read_diff(tools.runs, report.run_id))
     publish_view(tools.run_view(report.run_id), report.run_id)
@@ -71,7 +71,7 @@ def _cut_short(
     run_id: str,
     this: FlowRun,
 ) -> RunReport:
-    """The report of a run that was told to end, by whomever, also before it began."""
+    """Return the report of a run that was cancelled, also before it started."""
     with suppress(RunNotFound):
         return read_report(tools.runs, run_id)
     if not is_known(tools.runs, run_id):

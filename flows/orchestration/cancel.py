@@ -1,4 +1,4 @@
-"""Cancel a run from outside: its process is told to end, and ended when it does not."""
+"""Cancels a run from another process: SIGTERM first, SIGKILL if it does not end."""
 
 import os
 import signal
@@ -14,17 +14,17 @@ from flows.runs.runs import RunEntry, find_run, read_entry
 from sandbox.process_label import has_exited, is_local, pid_of
 
 PATIENCE_S = 30.0
-"""A run that has not reported so long after it was told is killed, its container with it."""
+"""Seconds after which a run that has not reported is killed, with its container."""
 
 
 def cancel_any_run(settings: Settings, run: str) -> RunEntry:
-    """Cancel the run of this id, or of the unambiguous beginning of one; what it is then.
+    """Cancel a run by its id or an unambiguous prefix; return its state afterwards.
 
-    One that waits for a person is withdrawn: what it asked is denied, and it goes on no more.
+    The pending approvals of a waiting run are denied, and the run cannot be resumed.
 
     Raises:
         RunNotFound: no such run, or several.
-        RunNotRunning: it is over, or it runs on another machine.
+        RunNotRunning: it has ended, or it runs on another machine.
         PrefectUnavailable: it waits, and its flow run cannot be cancelled.
     """
     folder = settings.runs

@@ -1,4 +1,4 @@
-"""A blueprint as a Prefect flow: each node, step and attempt is a task run."""
+"""Compiles a blueprint into a Prefect flow: each node, step and attempt is a task run."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,21 +35,20 @@ RunFlow = Flow[..., State[RunReport]]
 
 def compile_blueprint(
     blueprint: Blueprint,
-    workshop: Callable[[], RunDependencies],
+    dependencies: Callable[[], RunDependencies],
     *,
     blueprint_ref: str = "",
     run_id: str | None = None,
     watch: RunListener | None = None,
     whole: Callable[[str], str] = str,
 ) -> RunFlow:
-    """The flow that runs this blueprint, under the blueprint's name.
+    """Return the flow that runs this blueprint, under the blueprint's name.
 
-    It ends Completed or Failed with the `RunReport` as data; what a node raises is raised.
-    `run_id=None` takes the last eight hex digits of the flow run's id. `workshop` is called
-    when a run begins, not before. A flow run that is retried goes on where it stopped, and
-    one that was finished ends at once as it did. Where a deployment started it, it is suspended
-    while it waits for a person. `whole` gives the address of the repository where its
-    parameter hides a password.
+    The flow ends Completed or Failed with the `RunReport` as data; an exception of a node is
+    raised. `run_id=None` uses the last eight hex digits of the flow run's id. `dependencies` is
+    called when a run starts. A retried flow run resumes its run; if the run had finished, the flow
+    run ends at once with the same state. A flow run of a deployment suspends while it waits for a
+    person. `whole` maps a repository address to the one with its password.
     """
 
     def own_name() -> str:
@@ -60,7 +59,7 @@ def compile_blueprint(
     compiled = Flow(
         blueprint_flow(
             blueprint,
-            workshop,
+            dependencies,
             blueprint_ref=blueprint_ref,
             run_id=run_id,
             watch=watch,
@@ -78,14 +77,14 @@ def compile_blueprint(
 
 def blueprint_flow(
     blueprint: Blueprint,
-    workshop: Callable[[], RunDependencies],
+    dependencies: Callable[[], RunDependencies],
     *,
     blueprint_ref: str,
     run_id: str | None = None,
     watch: RunListener | None = None,
     whole: Callable[[str], str] = str,
 ) -> Callable[..., State[RunReport]]:
-    """The function of this blueprint's flow; who calls it names and decorates the flow."""
+    """Return the function of this blueprint's flow; the caller names and decorates the flow."""
 
     def own_id() -> str:
         return run_id or str(flow_run.id)[-8:]
@@ -93,10 +92,10 @@ def blueprint_flow(
     @expected_errors
     @request_form(blueprint, without=("blueprint",))
     def blueprint_flow(**fields: Any) -> State[RunReport]:
-        """Run the blueprint; `flows/orchestration/form.py` makes the parameters."""
+        """Run the blueprint. The parameters are made by `request_form`."""
         check_required({"repo": fields["repo"]})
         with secret_variables(fields["secrets"]), heartbeat():
-            tools = workshop()
+            tools = dependencies()
             if run_id is None:
                 check_run_id(tools.runs / own_id(), str(flow_run.id))
             over = finished_report(tools.runs, own_id())
@@ -122,7 +121,8 @@ def blueprint_flow(
 def _until_over(
     request: ResolvedRequest, tools: RunDependencies, run_id: str, this: FlowRun, watch: RunListener
 ) -> RunReport:
-    """The run's last report; a flow run that suspends itself meanwhile waits for a person."""
+    """Run until the report is final. A flow run that suspends does so while it waits for a
+    person."""
     while True:
         if this.suspends and waits_for_approval(tools.runs, run_id):
             with tools.open_approvals() as approvals:

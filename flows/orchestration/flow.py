@@ -1,4 +1,4 @@
-"""Required parameters of flows, and errors that people can read."""
+"""Decorators for flows: required parameters, and expected errors as one line."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -16,14 +16,14 @@ Report = TypeVar("Report")
 AnyFlow = TypeVar("AnyFlow", bound=Flow[..., Any])
 
 NOT_GIVEN: Final = ""
-"""The default of a parameter that `must_be_given`."""
+"""Default of a parameter that `required_parameters` names."""
 
 
 def required_parameters(*names: str) -> Callable[[AnyFlow], AnyFlow]:
-    """A decorator: the flow's form requires these parameters although they have defaults.
+    """Mark parameters that have defaults as required in the flow's form.
 
-    A schedule can leave out a parameter that the form requires. Without a default, Prefect would
-    crash the run before any of our code sees it; `check_given` refuses the run in one line.
+    A schedule can omit a parameter that the form requires. Without a default, Prefect would crash
+    the run before our code starts; `check_required` refuses it with one line instead.
     """
 
     def require(flow: AnyFlow) -> AnyFlow:
@@ -40,10 +40,10 @@ def required_parameters(*names: str) -> Callable[[AnyFlow], AnyFlow]:
 
 
 def check_required(given: Mapping[str, str]) -> None:
-    """Refuse a run that was started without a parameter that `must_be_given`.
+    """Refuse a run that was started without a required parameter.
 
     Raises:
-        OptionInvalid: names the first that is missing, and where it belongs.
+        OptionInvalid: names the first missing parameter and where to set it.
     """
     for name, value in given.items():
         if value == NOT_GIVEN:
@@ -54,9 +54,9 @@ def check_required(given: Mapping[str, str]) -> None:
 
 
 def expected_errors(run: Callable[Params, State[Report]]) -> Callable[Params, State[Report]]:
-    """A decorator: a `HarnessError` becomes a Failed state with its one-line message.
+    """Turn a `HarnessError` into a Failed state with its one-line message.
 
-    Any other exception is a bug or an outage, and keeps its traceback.
+    Any other exception is a bug or an outage and keeps its traceback.
     """
 
     @wraps(run)

@@ -1,4 +1,4 @@
-"""Prefect's form for a run: one flow parameter for each field of `RunRequest`, in its order."""
+"""Prefect's form for a run: one flow parameter per field of `RunRequest`, in the same order."""
 
 from collections.abc import Callable, Collection
 from inspect import Parameter, Signature
@@ -15,15 +15,15 @@ from flows.runs.request import RunRequest
 RunFunction = TypeVar("RunFunction", bound=Callable[..., object])
 
 _NOT_ON_A_FORM = frozenset({"wait_approvals_s"})
-"""A flow run suspends itself while it waits for a person."""
+"""A flow run suspends while it waits for a person, so it needs no time limit for that."""
 
 
 def request_form(
     blueprint: Blueprint | None = None, *, without: Collection[str] = ()
 ) -> Callable[[RunFunction], RunFunction]:
-    """A decorator: the function, which takes `**fields`, gets the parameters of a run request.
+    """Give a function that takes `**fields` the parameters of a run request.
 
-    With a blueprint, the field for options shows those of the blueprint.
+    With a blueprint, the field "options" lists the options of the blueprint.
     """
 
     def give_parameters(function: RunFunction) -> RunFunction:

@@ -1,7 +1,7 @@
-"""The heartbeat of a flow run, which lets the server notice that its process is gone.
+"""Heartbeat of a flow run, by which the Prefect server notices that its process is gone.
 
-Prefect's own sleeps in whole seconds, and the flow run waits for it at its end: half a second more
-for each. `speaking_to` switches it off, and flows of ours then beat themselves.
+Prefect's own heartbeat sleeps in whole seconds, and the flow run waits for it: half a second more
+per run. `use_server` switches it off, and this one replaces it.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from prefect.settings import get_current_settings
 
 @contextmanager
 def heartbeat() -> Iterator[None]:
-    """Tell the server that the flow run lives, until the block ends, as often as Prefect would."""
+    """Send heartbeats as often as Prefect is configured to, until the block ends."""
     every_s = GLOBAL_SETTINGS_CONTEXT.settings.flows.heartbeat_frequency
     if every_s is None or get_current_settings().flows.heartbeat_frequency is not None:
         yield

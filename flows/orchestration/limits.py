@@ -1,7 +1,7 @@
-"""How many runs may go on at once on one repository, or with one model; the others queue.
+"""Limits on concurrent runs, per repository and per model. Runs above a limit are queued.
 
-The limits are Prefect's global concurrency limits, so they hold over all workers, and its page
-*Concurrency* shows who has a slot. Limits of one deployment are the deployment's own.
+The limits are Prefect's global concurrency limits: they hold for all workers, and Prefect's page
+*Concurrency* shows them. Limits of one deployment are set on the deployment.
 """
 
 import re
@@ -24,7 +24,7 @@ from flows.execution.forge import parse_remote
 from flows.runs.request import ResolvedRequest, absolute_repo, repo_name
 
 QUEUED = "Queued"
-"""Name of the state of a flow run that waits for its turn."""
+"""Name of the state of a flow run that waits for a slot."""
 
 
 @contextmanager
@@ -34,12 +34,12 @@ def wait_for_turn(
     *,
     queue: Callable[[], AbstractContextManager[None]],
 ) -> Iterator[None]:
-    """Wait until the run may go on, as a flow run that says so; it holds its slots in the block.
+    """Wait for the run's slots, with the flow run in state `Queued`; hold them during the block.
 
-    `queue` is entered first, unless no limit holds the run back.
+    `queue` is entered first, unless no limit applies.
 
     Raises:
-        KeyboardInterrupt: the flow run was cancelled meanwhile.
+        KeyboardInterrupt: the flow run was cancelled while it waited.
     """
     wanted = run_limits(request, limits)
     if not wanted:
@@ -54,13 +54,13 @@ def wait_for_turn(
 
 @contextmanager
 def hold_slots(wanted: Mapping[str, int]) -> Iterator[None]:
-    """Wait for a slot of each of these limits, which become what is said here; held in the block.
+    """Wait for a slot of each limit; hold the slots during the block. Limits are created or
+    updated.
 
-    Who is interrupted meanwhile waits no more. The slots of a process that died are free again
-    after five minutes.
+    The slots of a process that died are free again after five minutes.
 
     Raises:
-        KeyboardInterrupt: the flow run that this is called in was cancelled meanwhile.
+        KeyboardInterrupt: the current flow run was cancelled while it waited.
     """
     if not wanted:
         yield
@@ -77,9 +77,10 @@ def hold_slots(wanted: Mapping[str, int]) -> Iterator[None]:
 
 
 def _refused(held: ExitStack, names: list[str]) -> float | None:
-    """Ask once for the slots; None when they are ours, else how long the server tells to wait.
+    """Request the slots once; return None if granted, else the seconds that the server says to
+    wait.
 
-    Where Prefect itself waits, a thread of it does so after we are gone, and takes the slot.
+    Prefect's own wait runs in a thread that would take the slot even after an interruption.
     """
     # A server that is away for a while takes no run's turn away.
     taken = concurrency(names, max_retries=0, strict=True, raise_on_lease_renewal_failure=False)
@@ -94,7 +95,7 @@ def _refused(held: ExitStack, names: list[str]) -> float | None:
 
 
 def run_limits(request: ResolvedRequest, limits: LimitSettings) -> Mapping[str, int]:
-    """The limits that this run comes under, by their names on the server."""
+    """Return the limits that apply to this run, by their names on the server."""
     found: dict[str, int] = {}
     if limits.per_repository is not None:
         which = sha256(_one_name(request.repo).encode()).hexdigest()[:6]
@@ -118,11 +119,11 @@ def _end_if_cancelled(state: State[object] | None) -> None:
 
 
 def _one_name(repo: str) -> str:
-    """The same of all addresses of one repository: with a password or without, by HTTPS or SSH."""
+    """Return one name for all addresses of a repository: with or without password, HTTPS or SSH."""
     place = None if existing_path(repo) else parse_remote(repo)
     return "/".join(place) if place else absolute_repo(repo)
 
 
 def _plain(text: str) -> str:
-    """Prefect takes no other characters in names."""
+    """Replace the characters that Prefect does not allow in names."""
     return re.sub(r"[^\w.:@ -]", "-", text)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def memory_tasks(plain: RunMemory) -> RunMemory:
-    """The same, each call a task run of the flow that it is called in, with an artifact."""
+    """Wrap each call of `memory` in a task run with an artifact."""
 
     def surface(run_id: str, task: str) -> RecallResult:
         return _surface_task(plain, run_id, task)
@@ -40,7 +40,7 @@ def memory_tasks(plain: RunMemory) -> RunMemory:
 def note_tasks(
     open_plain: Callable[[], AbstractContextManager[RunNotes]],
 ) -> Iterator[RunNotes]:
-    """The same, each answer also an artifact of the task run that it is asked in."""
+    """Wrap the notes of a run: each answer also becomes an artifact of the current task run."""
     with open_plain() as plain:
 
         def give(seat: NodeRequest) -> PromptBlock:
@@ -104,7 +104,7 @@ def _record_task(
 
 
 def publish_curation(curated: "CurationResult") -> None:
-    """Attach what a run taught to the run of Prefect that this is called in."""
+    """Attach what was learned from a run to the current flow run or task run."""
     attach_markdown(
         curation_markdown(curated),
         key=f"curated-{curated.run_id}",
@@ -113,7 +113,7 @@ def publish_curation(curated: "CurationResult") -> None:
 
 
 def curation_markdown(curated: "CurationResult") -> str:
-    """What came of a run, as Markdown."""
+    """Return what was learned from a run, as Markdown."""
     if curated.error:
         return plain_text(curated.error)
     kept = [
@@ -126,7 +126,8 @@ def curation_markdown(curated: "CurationResult") -> str:
 
 
 def recall_markdown(shown: RecallResult, site: str | None = None) -> str:
-    """What a run was shown and why, as Markdown; `site` is where the pages are."""
+    """Return which playbooks a run was shown and why, as Markdown; `site` is the address of the
+    pages."""
     if shown.held_out:
         why = "This run was drawn to be shown no playbook, so that the lift can be measured."
     else:

@@ -1,4 +1,4 @@
-"""What a flow run is called and how it is tagged, so that people find it among many."""
+"""Names and tags of flow runs, by which users find them in the Prefect UI."""
 
 from prefect import get_client
 from prefect.runtime import flow_run
@@ -7,16 +7,16 @@ from flows.runs.request import ResolvedRequest, repo_name
 from flows.services.server_outage import ignore_outage
 
 NO_REPO = "no repository"
-"""In the name of a run that was started without one; it ends by saying so."""
+"""Stands for the repository in the name of a flow run that was started without one."""
 
 
 def run_name(blueprint: str, repo: str, run_id: str) -> str:
-    """As in `fix-tests · my-project · 3f9a0c1d`."""
+    """Return a name such as `fix-tests · my-project · 3f9a0c1d`."""
     return f"{blueprint} · {repo_name(repo)} · {run_id}"
 
 
 def run_tags(request: ResolvedRequest) -> list[str]:
-    """What the Prefect UI can be asked to show only."""
+    """Return the tags by which the Prefect UI can filter."""
     return [
         f"blueprint:{request.definition.name}",
         f"repo:{repo_name(request.repo)}",
@@ -26,10 +26,10 @@ def run_tags(request: ResolvedRequest) -> list[str]:
 
 
 def tag_flow_run(request: ResolvedRequest) -> None:
-    """Add the tags to the flow run that this is called in.
+    """Add the tags to the current flow run.
 
-    Only now: task runs inherit the tags that a flow run starts with, and each tag of a task
-    run costs a question to the server about its concurrency limits.
+    Not before it starts: task runs inherit the tags that a flow run starts with, and for each tag
+    of a task run Prefect asks the server for a concurrency limit.
     """
     known = [*(flow_run.tags or ()), *run_tags(request)]
     with ignore_outage("the tags of the flow run"):

@@ -1,4 +1,4 @@
-"""Nodes as Prefect task runs, and what they say in the Prefect log."""
+"""Runs nodes as Prefect task runs, and writes their progress to the Prefect log."""
 
 from collections.abc import Callable
 from contextvars import copy_context
@@ -15,9 +15,9 @@ from nodes.types import Node
 
 
 def node_task_runner() -> WrapNode:
-    """A `Perform` that makes each node a task run; a failed node's task run is Failed.
+    """Return a wrapper that runs each node as a task run; a failed node's task run is Failed.
 
-    Each task run waits for the one before it, so that the graph shows their order.
+    Each task run depends on the one before it, so that the graph shows their order.
     """
     last: State[object] | None = None
     log_failures_once()
@@ -53,7 +53,7 @@ def _node_task(execute: Callable[[], NodeResult]) -> object:
 
 
 def watch_in_log(watch: RunListener) -> RunListener:
-    """The same watch, also told to the Prefect log of the run that is going on."""
+    """Return a listener that also writes to the Prefect log of the current run."""
     of_run = copy_context()
 
     def say(words: str, *given: object) -> None:
@@ -80,7 +80,7 @@ def watch_in_log(watch: RunListener) -> RunListener:
 def log_failures_once() -> None:
     """Drop Prefect's "failed with state" record of a task that returned Failed.
 
-    Prefect writes it with an empty traceback and the whole output; the next record says why.
+    It has an empty traceback and the whole output; the record after it names the reason.
     """
     getLogger("prefect.task_runs").addFilter(_is_news)
 

@@ -1,4 +1,4 @@
-"""Secrets of one run: kept in Prefect's Secret blocks, named in the form, set while it runs."""
+"""Secrets of one run: stored in Prefect Secret blocks, named in the form, set during the run."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,10 +15,10 @@ from flows.services import gateway
 
 @contextmanager
 def secret_variables(blocks: Mapping[str, str]) -> Iterator[None]:
-    """Set each variable to the value of its Secret block until the block of code ends.
+    """Set each environment variable to the value of its Secret block during the block of code.
 
     Raises:
-        SecretMissing: no such block on this server, or it holds no text.
+        SecretMissing: this server has no such block, or its value is not text.
     """
     if not blocks:
         yield

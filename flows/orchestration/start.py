@@ -1,4 +1,4 @@
-"""Start a run in this process, visible in Prefect."""
+"""Starts a run in this process, visible in Prefect."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -38,16 +38,16 @@ def run_in_prefect(
     flow_run_id: str | None = None,
     tell: Callable[[str], None] = _log.warning,
 ) -> RunReport:
-    """Run the checked request as a flow run of the server in use, started when there is none.
+    """Run the checked request as a flow run; start a Prefect server if none is configured.
 
-    A run that goes on does so in its own flow run, if the server still knows it; it is checked
-    there, where its own secrets are set. A run that has begun also goes on without the server:
-    `tell` gets one line, and the flow run gets its state once the server answers again.
+    A resumed run continues in its own flow run if the server still has it. A run that has begun
+    also continues if the server goes down: `tell` gets one line, and the flow run gets its final
+    state once the server answers again.
 
     Raises:
-        PrefectUnavailable: no server, it went away before the run began, or lost the flow run.
-        NodeBroken: a node raised; the line says which, what and where.
-        HarnessError: whatever ended the run before it could report.
+        PrefectUnavailable: no server, or it went down before the run began.
+        NodeBroken: a node raised; the message names the node, the error and the line.
+        HarnessError: another error ended the run before it could report.
     """
     api = api_url(settings)
     before = reported_at(settings.runs, run_id)
@@ -104,10 +104,9 @@ def _checked(_: ResolvedRequest) -> tuple[str, ...]:
 def run_in_flow_run(
     flow: "RunFlow", parameters: dict[str, object], flow_run_id: str | None
 ) -> "State[RunReport]":
-    """Run the flow in the flow run that it was begun in; in a new one if there is none.
+    """Run the flow in its earlier flow run, or in a new one if there is none.
 
-    A flow run that was begun keeps its own parameters; `run-blueprint` has one more, which is the
-    flow itself.
+    An earlier flow run keeps its own parameters.
     """
     from prefect.flow_engine import run_flow
     from prefect.utilities.callables import get_parameter_defaults
@@ -122,7 +121,7 @@ def run_in_flow_run(
 
 
 def _reopened(flow_run_id: str) -> "FlowRun | None":
-    """The flow run, ready to run again; None when the server does not know it."""
+    """Return the flow run, set to run again; None if the server does not have it."""
     from prefect.client.orchestration import get_client
     from prefect.exceptions import ObjectNotFound
     from prefect.states import Pending
@@ -136,10 +135,10 @@ def _reopened(flow_run_id: str) -> "FlowRun | None":
 
 @contextmanager
 def connected_to(api: str) -> Iterator[None]:
-    """Speak to the Prefect server there until the block ends; flow runs in it are `beating`.
+    """Use this Prefect server during the block, with heartbeats.
 
     Raises:
-        PrefectUnavailable: it went away meanwhile, was too busy for too long, or lost a flow run.
+        PrefectUnavailable: the server went down, was too busy for too long, or lost a flow run.
     """
     from httpx import TransportError
     from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError

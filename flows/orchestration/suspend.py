@@ -1,8 +1,7 @@
-"""A flow run that waits for a person: suspended, with a typed form for one action after the other.
+"""Suspends a flow run while it waits for a person, with one typed form per pending approval.
 
-The process ends meanwhile; a worker goes on with the run once everything is decided, by the form or
-elsewhere. A decision is written down before it counts, so a run that is retried or restarted asks
-nothing twice.
+The process ends. A worker resumes the run once everything is decided, in the form or elsewhere. A
+decision is stored before it takes effect, so a retried run does not ask twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,14 +33,15 @@ _KEY = "approval-"
 _SUSPENDED = "Suspended"
 _APPROVE, _DENY = "approve", "deny"
 _SLACK_S = 24 * 3600
-"""A form stays open so much longer than what it asks about: the run itself tells what expired."""
+"""Seconds that a form stays open after its approval has expired, so that the run reports the
+expiry."""
 
 
 def suspend_until_decided(approvals: "Approvals", run_id: str) -> None:
-    """Return when nothing of this run waits for a person; until then the flow run is suspended.
+    """Suspend the flow run until no approval of this run is pending; return when none is.
 
     Raises:
-        Pause: Prefect's; the process is to end, and the flow to begin anew when it is resumed.
+        Pause: Prefect's signal to end the process; the flow starts again when it is resumed.
     """
     while waiting := _waiting(approvals, run_id):
         _ask(approvals, waiting[0], more=len(waiting) - 1)
@@ -63,10 +63,9 @@ def _ask(approvals: "Approvals", approval: Approval, *, more: int) -> None:
 def resume_if_decided(
     suspended: str, approvals: "Approvals", run_id: str
 ) -> Literal["goes on", "waits", "over"]:
-    """Let a flow run go on if what its form asks about was decided elsewhere; what becomes of it.
+    """Resume a suspended flow run if its approval was decided elsewhere; return what it does now.
 
-    It goes on by itself, waits for more decisions, or is over. One that is still under way sees
-    for itself what was decided.
+    A flow run that is still running reads the decision itself.
     """
     waiting = _waiting(approvals, run_id)
     with get_client(sync_client=True) as client, suppress(ObjectNotFound):
@@ -85,7 +84,7 @@ def resume_if_decided(
 
 
 def resume_all_decided(approvals: "Approvals") -> int:
-    """Let all flow runs go on that are suspended here for what does not wait any more; how many."""
+    """Resume all suspended flow runs of this home that no longer wait; return how many."""
     suspended = FlowRunFilterStateName(any_=[_SUSPENDED])
     chosen = FlowRunFilter(state=FlowRunFilterState(name=suspended))
     with get_client(sync_client=True) as client:
@@ -100,7 +99,7 @@ def resume_all_decided(approvals: "Approvals") -> int:
 
 
 def _waiting(approvals: "Approvals", run_id: str) -> list[Approval]:
-    """Those that wait, the oldest first."""
+    """Return the pending approvals, oldest first."""
     return approvals.list(run_id=run_id, pending=True)[::-1]
 
 

@@ -1,4 +1,4 @@
-"""What runs teach: a run's folder is read, a model asked, proposals left. No Prefect here."""
+"""Curation of runs: read a run's folder, ask a model, store proposals. Knows nothing of Prefect."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -23,7 +23,7 @@ from memory.scope import Scope, validate_scope
 from providers.read_trajectory import event_line, read_trajectory
 
 RATED_WELL = 80
-"""A run rated above this teaches without being asked."""
+"""Runs with a higher rating are curated without a request."""
 
 _LINES = 200
 _LINE = 600
@@ -31,11 +31,11 @@ _OUTPUT = 2_000
 
 
 def curate_run(run: str, *, model: str | None = None) -> CurationResult:
-    """Look at one run, by its id or the beginning of it, whoever asked and however it ended.
+    """Curate one run by its id or an unambiguous prefix, however it ended.
 
     Raises:
-        RunNotFound: no such run, several, or one that has not reported yet.
-        ModelUnavailable: nobody answers.
+        RunNotFound: no such run, several, or no report yet.
+        ModelUnavailable: the model does not answer.
     """
     settings, options = load_settings(), load_memory_settings()
     with configured_notebook(options) as book, _curator(settings, options) as complete:
@@ -45,7 +45,7 @@ def curate_run(run: str, *, model: str | None = None) -> CurationResult:
 
 
 def curate_uncurated(run: str) -> CurationResult | None:
-    """The same for whom nobody asked: None where somebody looked at it already.
+    """Like `curate_run`, for runs that nobody asked about; None if the run was curated before.
 
     Raises:
         RunNotFound, ModelUnavailable.
@@ -56,11 +56,13 @@ def curate_uncurated(run: str) -> CurationResult | None:
 
 
 def curate_since(since: datetime) -> Iterator[CurationResult]:
-    """Look at every run that reported or was rated since then, and earned it, and that nobody
-    looked at yet. One that cannot be looked at is told when the others are done.
+    """Curate the runs that were reported or rated since then, are worth it, and were not curated
+    yet.
+
+    Failures are raised after the other runs are done.
 
     Raises:
-        ModelUnavailable, OptionInvalid: none could be looked at, for want of a model.
+        ModelUnavailable, OptionInvalid: no run could be curated because no model is available.
     """
     settings, options = load_settings(), load_memory_settings()
     looked, failed = False, dict[str, HarnessError]()
@@ -83,14 +85,15 @@ def curate_since(since: datetime) -> Iterator[CurationResult]:
 
 
 def is_worth_curating(book: Notebook, report: RunReport, options: MemorySettings) -> bool:
-    """Whether a run that has ended is to be looked at without being asked."""
+    """Return True if a finished run should be curated without a request."""
     return options.curates and _is_waiting(book, report, options)
 
 
 def run_story(runs: Path, run: str, book: Notebook) -> RunTranscript:
-    """A run as the curator reads it: the person's own words apart from all the rest.
+    """Return the run's transcript for the curator, with the user's own words separate from the
+    rest.
 
-    A request that came from elsewhere, as from an issue, is some of the rest.
+    A request that came from elsewhere, such as an issue, counts as the rest.
 
     Raises:
         RunNotFound: as `read_report`.
@@ -114,7 +117,8 @@ def run_story(runs: Path, run: str, book: Notebook) -> RunTranscript:
 
 
 def _said(trajectory: Path, report: RunReport, intent_from: str) -> Iterator[str]:
-    """A request of nobody known, the last lines of what was said, then how each node ended."""
+    """Return the request if its author is unknown, the last lines of the log, and each node's
+    outcome."""
     if intent_from:
         yield f"request taken from {intent_from}: {' '.join(report.intent.split())[:_OUTPUT]}"
     events = read_trajectory(trajectory) if trajectory.exists() else iter(())
@@ -133,14 +137,14 @@ def _look(
 
 
 def _recent(runs: Path, book: Notebook, since: datetime) -> list[str]:
-    """Runs that reported since then, or were rated since; the newest report first."""
+    """Return the runs that were reported or rated since then; the newest report first."""
     ids = {*book.runs.runs_rated_since(since), *runs_reported_since(runs, since)}
     ended = {run_id: at for run_id in ids if (at := reported_at(runs, run_id)) is not None}
     return sorted(ended, key=lambda run_id: -ended[run_id])
 
 
 def _is_waiting(book: Notebook, report: RunReport, options: MemorySettings) -> bool:
-    """Whether it was good, and nobody looked at it yet."""
+    """Return True if the run is worth curating and was not curated yet."""
     good = report.status == "success" and _is_good(book, report.run_id, options)
     return good and not curate.is_curated(book, report.run_id)
 
@@ -162,10 +166,10 @@ def _curator(settings: Settings, options: MemorySettings) -> AbstractContextMana
 
 
 def parse_age(text: str, now: datetime, *, option: str = "--since") -> datetime:
-    """The moment that `24h`, `7d` or `90m` before now was; never one that is still to come.
+    """Return the moment that is `24h`, `7d` or `90m` before now.
 
     Raises:
-        OptionInvalid: it is no length of time.
+        OptionInvalid: the text is no duration.
     """
     units = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
     number, unit = text[:-1], text[-1:]

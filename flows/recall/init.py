@@ -1,4 +1,4 @@
-"""What `harness memory` does with files: the table [memory], and a damaged database."""
+"""Files that `harness memory` writes: the table `[memory]`, and a copy of a damaged database."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ _KEYS = {"google": "GOOGLE_API_KEY", "openai": "OPENAI_API_KEY"}
 
 
 def write_memory_table(provider: str, *, model: str = "", force: bool) -> Path:
-    """Write [memory] to `harness.toml`; other tables in it stay as they are.
+    """Write `[memory]` to `harness.toml`; other tables stay as they are.
 
-    An empty model is the provider's usual one.
+    An empty model means the provider's default.
 
     Raises:
-        OptionInvalid: there is one already, and `force` was not given; or no model is named.
+        OptionInvalid: the table exists and `force` is False, or a model is required.
         SettingsInvalid: the file is not TOML.
-        HomeUnavailable: it cannot be written; what stands there stays.
+        HomeUnavailable: the file cannot be written; it is unchanged.
     """
     import tomlkit
     from tomlkit.exceptions import ParseError
@@ -56,10 +56,10 @@ def write_memory_table(provider: str, *, model: str = "", force: bool) -> Path:
 
 
 def copy_database() -> Path:
-    """Copy the SQLite database aside; gives the folder it was copied to.
+    """Copy the SQLite database aside; return the folder with the copy.
 
     Raises:
-        OptionInvalid: it is no file, or there is none.
+        OptionInvalid: the database is not a file, or does not exist.
         SettingsInvalid: the settings name a database that cannot be used.
         StoreUnavailable: it cannot be copied.
     """

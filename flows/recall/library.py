@@ -25,7 +25,7 @@ from providers.embed import LOCAL_MODEL, PRESETS, litellm_name
 
 @contextmanager
 def configured_library(options: MemorySettings | None = None) -> Iterator[Library]:
-    """The library that the settings name.
+    """Open the library that the settings name.
 
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
@@ -43,7 +43,7 @@ def configured_library(options: MemorySettings | None = None) -> Iterator[Librar
 
 @contextmanager
 def configured_notebook(options: MemorySettings | None = None) -> Iterator[Notebook]:
-    """The notebook in the same database.
+    """Open the notebook in the same database.
 
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
@@ -80,7 +80,8 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
 
 
 def _lacking(place: str, variables: Sequence[str]) -> Embed:
-    """A model that is away until its key and address are there: words are searched meanwhile."""
+    """Return an embedder that is unavailable until its key is set; only words are searched until
+    then."""
 
     def embed(_: Sequence[str]) -> Sequence[Sequence[float]]:
         raise ModelUnavailable(

@@ -1,4 +1,4 @@
-"""What a run asks of the notebook: notes and examples before each agentic node. No Prefect here."""
+"""Notes and examples for the prompts of a run. Knows nothing of Prefect."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class NodeRequest(NamedTuple):
-    """A node of a run that an agent is about to do, and for whom."""
+    """The agentic node that is about to start, and the scope it runs for."""
 
     run_id: str
     node: str
@@ -39,7 +39,7 @@ class NodeRequest(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PromptBlock:
-    """What a node's prompt is given: text, and for people why, as Markdown; empty for nothing."""
+    """Text for a node's prompt, and an explanation in Markdown for people; both may be empty."""
 
     text: str = ""
     explanation: str = ""
@@ -47,20 +47,20 @@ class PromptBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class RunNotes:
-    """What a run asks of the notebook. No call fails a run: an outage is logged and goes on."""
+    """Functions that a run calls on the notebook. An outage is logged and fails no run."""
 
     inject: Callable[[NodeRequest], PromptBlock]
-    """Takes a node; gives what its prompt is to hold, and notes that it was given."""
+    """Takes a node; returns the text for its prompt, and logs that it was shown."""
     surfaced: Callable[[str], SurfacedMemory]
-    """Takes a run's id; gives the ids of all notes and examples that it was given."""
+    """Takes a run's id; returns the ids of all notes and examples it was shown."""
     is_worth_curating: Callable[[RunReport], bool]
-    """Takes a run that has ended; says whether it is to teach something without being asked."""
+    """Takes a finished run; returns True if it should be curated without a request."""
     curate: Callable[[str], "CurationResult | None"]
-    """Takes a run's id; gives what it taught. None: nobody looked, or somebody had before."""
+    """Takes a run's id; returns what was learned. None: not curated, or curated before."""
 
 
 def without_notes() -> RunNotes:
-    """A notebook that nobody reads."""
+    """Return notes that are always empty."""
     return RunNotes(
         inject=lambda _: PromptBlock(),
         surfaced=lambda _: SurfacedMemory(),
@@ -71,7 +71,7 @@ def without_notes() -> RunNotes:
 
 @contextmanager
 def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
-    """The notebook that the settings name, opened by the first question, until the block ends."""
+    """Yield the notes that the settings name. The first call opens the database."""
     lock = Lock()
     opened: list[Notebook] = []
     with ExitStack() as stack:
@@ -134,7 +134,7 @@ def _learn(run_id: str) -> "CurationResult | None":
 def with_notes(
     run_agent: RunAgent, book: RunNotes, request: ResolvedRequest, run_id: str
 ) -> RunAgent:
-    """The same agents, each given the notes and examples of its own scope before it begins."""
+    """Return `run_agent` with the notes and examples for each agent's scope added to its prompt."""
     task = request.intent or request.definition.description
 
     def run(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
@@ -148,7 +148,7 @@ def with_notes(
 
 
 def prompt_markdown(injection: "Injection", site: str | None = None) -> str:
-    """What a prompt was given and why, as Markdown; empty when there was nothing to give."""
+    """Return what a prompt was given and why, as Markdown; empty if there was nothing."""
     if not (injection.entries or injection.left_out or injection.without_vector):
         return ""
     rows = [_row(entry, "yes", injection, site) for entry in injection.entries]

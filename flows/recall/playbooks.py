@@ -1,4 +1,4 @@
-"""What a run asks of memory: playbooks before the nodes, a record after them. No Prefect here."""
+"""Playbooks before a run's nodes, and a record after them. Knows nothing of Prefect."""
 
 import logging
 from collections.abc import Callable
@@ -21,34 +21,34 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryUnavailable:
-    """Memory did not take what it was told: it is to be told again."""
+    """Memory did not record the report; it must be recorded later."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunMemory:
-    """What a run asks of memory. No call fails a run: an outage is logged and goes on."""
+    """Functions that a run calls on memory. An outage is logged and fails no run."""
 
     prepare: Callable[[], None]
-    """Begins to load what the others need, while the run waits for its sandbox."""
+    """Starts to import what the other functions need, while the sandbox starts."""
     surface: Callable[[str, str], RecallResult]
-    """Takes the run's id and its task; gives what the prompt is to hold."""
+    """Takes the run's id and its task; returns the text for the prompt."""
     shown_playbooks: Callable[[str], tuple[str, ...]]
-    """Takes the run's id; gives the ids of the playbooks that it was shown so far."""
+    """Takes the run's id; returns the ids of the playbooks it was shown so far."""
     record: Callable[[RunReport, bool], RecordedRun | MemoryUnavailable | None]
-    """Takes the report, however the run ended, and whether a person's verdict comes later; gives
-    None where memory is off."""
+    """Takes the report and whether a person's verdict comes later; returns None if memory is
+    off."""
     tools: OpenTools
-    """Takes the run's id; gives what its agents are offered of the playbook tools, when asked."""
+    """Takes the run's id; yields a function that returns the playbook tools for its agents."""
 
 
 def run_memory(
     options: MemorySettings | None = None, complete: Complete | None = None
 ) -> RunMemory:
-    """Memory as plain functions.
+    """Return memory as plain functions.
 
-    With a `reflect_model` `complete` reflects on runs that a playbook succeeded or failed in.
+    With a `reflect_model`, `complete` is called to reflect on runs that used a playbook.
     """
     chosen = options or load_memory_settings()
 

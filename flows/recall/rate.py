@@ -1,4 +1,4 @@
-"""What people think of a run, and the look at it that a good rating starts."""
+"""Ratings of runs by people. A good rating starts a curation."""
 
 from typing import Literal, NamedTuple
 
@@ -16,19 +16,19 @@ DEPLOYMENT = "curate-run"
 
 
 class RatingSaved(NamedTuple):
-    """A rating that is kept, and whether somebody looks now at what the run teaches."""
+    """A saved rating, and whether a curation of the run was started."""
 
     rating: RunRating
     look: Look
-    """`waits`: it earned a look, and nobody is there who would do it in the background."""
+    """`waits`: the run is worth curating, but no worker is running to do it in the background."""
     why: str
-    """The same as a line for a person; empty for `none`."""
+    """The value of `look` as a line for a person; empty for `none`."""
 
 
 def rate_run(run: str, score: int, *, by: str = "") -> RatingSaved:
-    """Keep a rating of a run, by its id or the beginning of it; from 0 to 100.
+    """Save a rating, 0 to 100, of a run by its id or an unambiguous prefix.
 
-    A run that has earned it by now is looked at for what it teaches, in the background.
+    Starts a curation in the background if the run is now worth it.
 
     Raises:
         RunNotFound: no such run, or several.
@@ -44,7 +44,7 @@ def rate_run(run: str, score: int, *, by: str = "") -> RatingSaved:
 
 
 def _look(settings: Settings, rating: RunRating) -> RatingSaved:
-    """Start it where `harness up` keeps a worker; else say how it is done by hand."""
+    """Start a curation if `harness up` keeps a worker; else return how to start one by hand."""
     from flows.services.deploy import (  # brings in Prefect: half a second
         missing_worker_warning,
         start_deployment,

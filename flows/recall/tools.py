@@ -1,4 +1,4 @@
-"""The playbook tools of one run, in the form in which any agent can be offered them."""
+"""The playbook tools of one run, for any agent."""
 
 import logging
 import socket
@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 def run_toolbox(
     options: MemorySettings, access: ToolAccess, run_id: str
 ) -> Iterator[Callable[[], Toolbox | None]]:
-    """Gives the run's toolbox when it is asked for; None when held out, or memory is away.
+    """Yield a function that returns the run's toolbox; None if held out or memory is unavailable.
 
-    The library is opened by the first question and closed with the block.
+    The first call opens the library; the end of the block closes it.
     """
     with ExitStack() as stack:
         opened: list[_Tools] = []
@@ -49,7 +49,7 @@ def run_toolbox(
 
 
 class _Tools:
-    """One run's tools on an open library; may be used by several threads."""
+    """The tools of one run on an open library. Thread-safe."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class _Tools:
         )
 
     def door(self) -> McpEndpoint:
-        """Served from now on, until the run ends."""
+        """Start an MCP server for the tools, until the run ends."""
         with self._lock:
             if self._door is None:
                 served = self._stack.enter_context(

@@ -1,4 +1,4 @@
-"""Addresses of repositories that hold a password: told to nobody, kept for this user only."""
+"""Repository addresses that contain a password: shown without it, saved for this user only."""
 
 from pathlib import Path
 
@@ -7,12 +7,12 @@ from sandbox.git import redact_url
 
 
 def without_password(address: str) -> str:
-    """The address as anybody may see it."""
+    """Return the address without its password."""
     return redact_url(address)
 
 
 def save_address(folder: Path, run_id: str, address: str) -> str:
-    """The address as anybody may see it; if that hides a password, the whole one is kept."""
+    """Return the address without its password; save the full address if it has one."""
     shown = redact_url(address)
     if shown != address:
         folder.mkdir(parents=True, exist_ok=True)
@@ -23,10 +23,10 @@ def save_address(folder: Path, run_id: str, address: str) -> str:
 
 
 def saved_address(folder: Path, run_id: str, shown: str) -> str:
-    """The address that was shown as this.
+    """Return the full address that `save_address` saved under this shown one.
 
     Raises:
-        RunNotFound: it had a password, and what was kept of it is gone.
+        RunNotFound: the address had a password, and the saved file is gone.
     """
     if "***@" not in shown:
         return shown

@@ -1,4 +1,4 @@
-"""Checks of a run request that need its blueprint: options, agents, and what a run can hold."""
+"""Checks of a run request that need its blueprint: options, agents, limits of git and SQLite."""
 
 from collections.abc import Collection, Sequence
 
@@ -11,10 +11,10 @@ from nodes.projects.options import PROJECT_OPTIONS, check_option
 
 
 def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) -> None:
-    """Refuse a request that its blueprint, an agent, a commit or a database could not take.
+    """Check a request against its blueprint, the known agents, and what commits and databases hold.
 
     Raises:
-        BadInput: names the field, what was found, and what is known or allowed.
+        BadInput: names the field, the value found, and what is allowed.
     """
     _check_options(request)
     _check_agents(request, known_agents)
@@ -33,7 +33,7 @@ def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) ->
 
 
 def check_patterns(patterns: Sequence[str]) -> None:
-    """Refuse patterns for `--allow-change` that could match no file of a repository.
+    """Check patterns for `--allow-change`: each must be able to match a file of a repository.
 
     Raises:
         BadInput: names the pattern.

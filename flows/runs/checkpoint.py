@@ -1,4 +1,4 @@
-"""What a run has done so far, written down so that another process can go on from it."""
+"""Checkpoint of a run: finished nodes and snapshot, from which another process can continue."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ VERSION = 1
 
 
 class UsedBudget(NamedTuple):
-    """What the agents of a run have used so far: money, and replies of each model."""
+    """US dollars and replies per model that the agents of a run have used so far."""
 
     cost_usd: float = 0.0
     replies: Mapping[str, int] = MappingProxyType({})
@@ -36,17 +36,22 @@ class UsedBudget(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A run that can go on.
+    """State of a run that can be resumed. Stored as `checkpoint.json`.
 
-    `results` are by the name under which a node, step or fix was performed, `talks` what was said
-    in those that were not finished, `waiting` in those that were denied what a person may yet
-    allow. `files` are the sandbox's with these; None means as they were
-    put in. `forks` are those of agents that compete, `lost` names the branches of those that did
-    not win. `ended` are the context's results once the nodes came to their end, and `work` is then
-    what they made of the repository; `published` is the commit that the user's branch shows.
-    `notices` are of what is in none of these branches.
-    `spent_usd` was spent in nodes that are done again, `heard` is how much of the run's own logs
-    tells of them.
+    results     results by the name of the node, step or fix
+    replies     number of replies used, by model
+    talks       conversations of agents that have not finished, by node
+    waiting     conversations that ended with a denial that a person may still lift, by node
+    files       snapshot of the sandbox with these results; None while the files are as cloned
+    forks       snapshots of the agents that compete, by name
+    lost        branches with the work of agents that lost a competition
+    ended       results after the last node; None while nodes remain
+    work        the collected commit, once `ended` is set
+    published   the commit that the branch in the user's repository points to
+    spent_usd   money spent in nodes that will run again
+    heard       bytes of the run's logs whose events are written
+    went_on     one line per resume
+    notices     lines for the report
     """
 
     version: int = VERSION
@@ -69,7 +74,7 @@ class Checkpoint:
 
     @property
     def used(self) -> UsedBudget:
-        """What agents have used in the results and conversations that are kept."""
+        """Budget used by these results and conversations, and by nodes that run again."""
         beside = {name: r for top in self.results.values() for name, r in top.lanes.items()}
         spent = [result.usage for result in {**beside, **self.results}.values()]
         spent += [talk.spent.usage for talk in self.talks.values()]
@@ -80,20 +85,22 @@ class Checkpoint:
 
     @property
     def images(self) -> frozenset[SnapshotId]:
-        """All that this stands on in the Docker engine."""
+        """All snapshots that this checkpoint needs in the Docker engine."""
         return frozenset(filter(None, (self.files, *self.forks.values())))
 
     def again_from(self, finished: Collection[str], heard: Mapping[str, int]) -> "Checkpoint":
-        """The same files, to go on after these nodes, fixes and steps: what else was done is done
-        again in them."""
+        """Return this checkpoint with only these nodes, fixes and steps finished.
+
+        The others run again, in the same files.
+        """
         kept = {name: r for name, r in self.results.items() if without_attempt(name) in finished}
         without = replace(self, results=kept, ended=None, work=None, heard=heard)
         return replace(without, spent_usd=self.used.cost_usd - without.used.cost_usd)
 
     def with_word_for(self, node: str, said: str) -> "Checkpoint":
-        """The same, where the agent of this node goes on with its conversation, told this first.
+        """Return this checkpoint with the node's saved conversation, continued with `said`.
 
-        Its limits begin anew. Where nothing is kept of it, it begins another conversation.
+        The agent gets its full limits again. Without a saved conversation it starts a new one.
         """
         talk = self.waiting.get(node)
         if talk is None:
@@ -104,14 +111,14 @@ class Checkpoint:
 
 
 class StartPoint(NamedTuple):
-    """Where this process takes up a run; `resumed` when an earlier one began it."""
+    """Checkpoint that this process starts from; `resumed` if an earlier process began the run."""
 
     checkpoint: Checkpoint
     resumed: bool = False
 
 
 def write_first(folder: Path, base: BaseCommit) -> Checkpoint:
-    """The checkpoint of a run that has done nothing yet, written down."""
+    """Write and return the checkpoint of a new run."""
     start = Checkpoint(base=base)
     folder.mkdir(parents=True, exist_ok=True)
     write_in_home(folder / CHECKPOINT, dumps(start), run_id=folder.name)
@@ -119,10 +126,10 @@ def write_first(folder: Path, base: BaseCommit) -> Checkpoint:
 
 
 def read(folder: Path, repo: str) -> Checkpoint | None:
-    """The checkpoint in a run's folder; None when there is none. `repo` is as it was asked for.
+    """Read the checkpoint in a run's folder; None if there is none. `repo` is the request's.
 
     Raises:
-        RunNotResumable: it cannot be read, or what it stands on is gone.
+        RunNotResumable: the file is damaged, or its repository is gone.
     """
     path = folder / CHECKPOINT
     if not path.is_file():
@@ -135,18 +142,18 @@ def read(folder: Path, repo: str) -> Checkpoint | None:
 
 
 def resume_checkpoint(kept: Checkpoint) -> Checkpoint:
-    """The checkpoint of a run that goes on now, and says so."""
+    """Return the checkpoint with a line that says when the run was resumed."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return replace(kept, went_on=(*kept.went_on, f"{now} after {_finished(kept)}"))
 
 
 def written_at(folder: Path) -> datetime:
-    """When the checkpoint in a run's folder was written last."""
+    """Return when the checkpoint in a run's folder was last written."""
     return datetime.fromtimestamp((folder / CHECKPOINT).stat().st_mtime, UTC)
 
 
 def bases_needed(runs: Path) -> set[str]:
-    """The commits that all runs began at which may still go on."""
+    """Return the base commits of all runs that can still be resumed."""
     needed = set()
     for path in runs.glob(f"*/{CHECKPOINT}"):
         with suppress(OSError, ValueError, TypeError, KeyError):  # then it does not go on
@@ -155,7 +162,7 @@ def bases_needed(runs: Path) -> set[str]:
 
 
 def dumps(checkpoint: Checkpoint) -> str:
-    """As JSON; without the repository's address, which may hold a password."""
+    """Return JSON without the repository's address, which may contain a password."""
     data = adapter().dump_python(checkpoint, mode="json", exclude={"base": {"address"}})
     return json.dumps(data)
 
@@ -183,5 +190,5 @@ def _finished(checkpoint: Checkpoint) -> str:
 
 @cache
 def adapter() -> TypeAdapter[Checkpoint]:
-    """To JSON and back; made once, which takes 20 ms."""
+    """Return the converter to and from JSON. Cached: building it takes 20 ms."""
     return TypeAdapter(Checkpoint)

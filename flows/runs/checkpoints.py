@@ -1,4 +1,4 @@
-"""A run's checkpoint, renewed as it goes, and never performing again what is in it."""
+"""Saves a run's checkpoint after each node, and skips the nodes that it already holds."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -23,10 +23,9 @@ from nodes.types import Agentic, Compete, Node
 
 
 class Checkpoints:
-    """The checkpoint of one run, renewed after each node, step and fix, and each turn of an agent.
+    """The checkpoint of one run, saved after each node, step, fix and turn of an agent.
 
-    `forget` removes what is kept of the run's files but for those it is given. Nodes beside each
-    other may use it at once.
+    `forget` removes the run's snapshots except those it is given. Safe for nodes in parallel.
     """
 
     def __init__(
@@ -49,16 +48,16 @@ class Checkpoints:
 
     @property
     def elapsed_ms(self) -> int:
-        """How long the run has taken, without the time in which it was stopped."""
+        """Milliseconds that the run has taken, without the time between stop and resume."""
         return round((monotonic() - self._began) * 1000)
 
     @property
     def talks(self) -> ConversationStore:
-        """Where the conversations of this run's agents are kept."""
+        """Storage for the conversations of this run's agents."""
         return ConversationStore(self._read_talk, self._keep_talk, self._ended.__setitem__)
 
     def prepare(self, sandbox: PersistentSandbox) -> None:
-        """Let the sandbox find out where commands can write, while other things are done."""
+        """Find the folders that commands can write to, in the background."""
 
         def look() -> None:
             with suppress(SandboxLost):  # whoever works in it will tell
@@ -67,38 +66,37 @@ class Checkpoints:
         Thread(target=look, name="checkpoints", daemon=True).start()
 
     def follow(self, sandbox: PersistentSandbox) -> None:
-        """From here on keep this sandbox's files; they are as the checkpoint has them."""
+        """Save the files of this sandbox from now on. They match the current checkpoint."""
         self._files = SnapshotTracker(sandbox, self.current.files, self._ttl_s)
 
     def fork_of(self, entrant: str) -> SnapshotId | None:
-        """The files of an agent that competed when the run stopped."""
+        """Return the snapshot of an agent that was competing when the run stopped."""
         return self.current.forks.get(entrant)
 
     def perform(self, perform: WrapNode, model: str) -> WrapNode:
-        """The same `perform`, which never performs again what is finished.
+        """Wrap `perform`: return the saved result of a finished node, save the result of any other.
 
-        `model` is whom agents ask whose node names none. A result is kept before anybody
-        learns of it.
+        `model` is the default model. A result is saved before any other part of the run sees it.
         """
         return self._perform(perform, model, lambda: _Place(self._files))
 
     def perform_in_lane(
         self, perform: WrapNode, model: str, entrant: str, place: PersistentSandbox
     ) -> WrapNode:
-        """The same for one lane: of an entrant in a fork of its own, or unnamed among others."""
+        """Like `perform`, for a competing agent in its own fork, or a parallel node (no name)."""
         if not entrant:
             return self._perform(perform, model, lambda: _Place(self._files, shared=True))
         fork = _Place(SnapshotTracker(place, self.fork_of(entrant), self._ttl_s), entrant=entrant)
         return self._perform(perform, model, lambda: fork)
 
     def save(self, now: Checkpoint) -> None:
-        """Write this down as the newest state; a reader sees the old one or the new one."""
+        """Write a new checkpoint atomically."""
         with self._lock:
             self.current = replace(now, elapsed_ms=self.elapsed_ms)
             write_in_home(self._path, dumps(self.current), run_id=self._path.parent.name)
 
     def drop(self) -> None:
-        """The run is over: nobody goes on from here."""
+        """Delete the checkpoint and the snapshots of a run that is over."""
         self._path.unlink(missing_ok=True)
         if self.current.images or self.current.went_on:
             self._forget(())
@@ -132,7 +130,7 @@ class Checkpoints:
         return result
 
     def _waiting(self, node: Node, place: "_Place") -> dict[str, Conversation]:
-        """What a finished agent said, where it can be gone on with: its files stay as they are."""
+        """Return the conversation of a finished agent if a person may still lift a denial in it."""
         talk = self._ended.pop(node.name, None)
         alone = not place.shared and not place.entrant and without_attempt(node.name) == node.name
         return {node.name: talk} if talk and alone else {}
@@ -141,7 +139,7 @@ class Checkpoints:
         return self.current.talks.get(node)
 
     def _keep_talk(self, node: str, talk: Conversation, still: StillCurrent) -> None:
-        """Keep it with the files, unless these belong to others too, or change meanwhile."""
+        """Save the conversation with a snapshot, unless other nodes share or change the files."""
         place = self._where[node]
         if place.files is None or place.shared:
             return
@@ -171,7 +169,7 @@ class Checkpoints:
 
 
 class _Place(NamedTuple):
-    """Where a node works: whose files they are, and whether others change them meanwhile."""
+    """The files that a node works in, and whether other nodes change them at the same time."""
 
     files: SnapshotTracker | None
     shared: bool = False
@@ -183,5 +181,5 @@ def _but(talks: Mapping[str, Conversation], node: str) -> dict[str, Conversation
 
 
 def _replies(node: Node, result: NodeResult, model: str) -> Counter[str]:
-    """How many replies a node took; those of the nodes in it are counted with these."""
+    """Count the replies used by a node and the nodes inside it, by model."""
     return Counter({node.model or model: result.turns} if isinstance(node, Agentic) else {})

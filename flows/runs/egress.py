@@ -1,4 +1,4 @@
-"""What a run's commands tried to reach, and what they were told."""
+"""Log of the hosts that a run's commands tried to reach, with each decision."""
 
 import json
 from dataclasses import asdict
@@ -8,11 +8,11 @@ from sandbox.egress import EgressEvent
 
 MAX_NOTICES = 20
 MAX_EVENTS = 10_000
-"""Decisions that are written down; a flood of more is told by the last line."""
+"""Decisions that are logged. The last line says that more were made."""
 
 
 class EgressLog:
-    """Keeps every decision, one JSON object a line; the refused places are notices."""
+    """Appends each decision to `egress.jsonl`; refused hosts become notices in the report."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -31,6 +31,6 @@ class EgressLog:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """One line for each refused place, the first twenty."""
+        """One line for each of the first twenty refused hosts."""
         refused = list(self._refused.items())[:MAX_NOTICES]
         return tuple(f"no way out to {place}: {reason}" for place, reason in refused)

@@ -1,4 +1,4 @@
-"""What each field of a run request means: the form and the command line show the same text."""
+"""Descriptions of the fields of a run request, shown by the form and the command line."""
 
 from collections.abc import Mapping
 

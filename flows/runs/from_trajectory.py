@@ -1,4 +1,4 @@
-"""What a trajectory tells, as events: model calls, decisions, tool calls. Pure."""
+"""Makes events from a trajectory: model calls, decisions, tool calls. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,29 +15,29 @@ from policy.guard.guard import GUARD_VERSION, AgentGuard
 from policy.log.events import Draft
 
 KEPT = 4_000
-"""Characters of one text that an event keeps; the trajectory holds more."""
+"""Characters of one text that an event stores. The trajectory has the full text."""
 
 _CALL = ("id", "name", "arguments")
 
 ALLOWED_TOOLS = "allowed-tools/1"
-"""The policy by which calls are decided: the words of `nodes.agents.allowed_tools`."""
+"""Name of the policy that decides by a node's `allowed_tools`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRules:
-    """What a node's agent was held to."""
+    """The agent of a node, its allowed tools and its bounds."""
 
     agent: str
     allowed_tools: tuple[str, ...] | None = None
     bounds: GuardBounds | None = None
     read: tuple[str, ...] = ()
-    """Files with secrets that it had read before."""
+    """Files with secrets that the agent had read before this run was resumed."""
 
 
 def text_entity(
     text: str, *, origin: str, label: Label = EMPTY_LABEL, sources: Iterable[str] = ()
 ) -> Entity:
-    """A text as an entity: its beginning and end, and the digest of all of it."""
+    """Return an entity of the text's beginning and end, with the digest of the full text."""
     plain = strip_control_characters(text)
     whole = sha256(plain.encode()).hexdigest()
     content: dict[str, Json] = {
@@ -50,9 +50,9 @@ def text_entity(
 
 @dataclass
 class TrajectoryEvents:
-    """Makes events of the lines of one node's agent, one after the other, and forgets the lines.
+    """Makes events from the trajectory lines of one node's agent, one line after the other.
 
-    `inputs` is all that the agent could see at first.
+    `inputs` are the entities that the agent could see at the start. Memory use is bounded.
     """
 
     run_id: str
@@ -74,17 +74,17 @@ class TrajectoryEvents:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The files with secrets that the agent has read so far."""
+        """Files with secrets that the agent has read so far."""
         return () if self._guard is None else tuple(self._guard.secrets_read)
 
     @property
     def view(self) -> list[str]:
-        """All that the next thing said is made in view of; what came earlier is in these."""
+        """Ids of the entities that the next reply depends on."""
         spoken = [] if self._reply is None else [self._reply]
         return [entity.id for entity in (*self.inputs, *spoken, *self._results)]
 
     def hear(self, line: Mapping[str, object]) -> list[Draft]:
-        """What this line tells, in order."""
+        """Return the events of one line, in order."""
         self._drafts = []
         self._hear(line)
         return self._drafts
@@ -154,7 +154,7 @@ class TrajectoryEvents:
             self._endorsed(approval, call, reply)
 
     def _endorsed(self, approval: str, call: dict[str, Json], reply: Entity) -> None:
-        """A person vouched for this one call, whatever else the reply says."""
+        """Return the event of a person's approval of this one call."""
         label = Label(caps=reply.label.caps)
         origin = f"endorsed by approval {approval}"
         vouched = Entity(content=call, label=label, origin=origin, sources=(reply.id,))

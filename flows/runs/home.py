@@ -1,4 +1,4 @@
-"""The home: whether what Harness keeps can be kept there, and writing what a run needs."""
+"""Creating and checking `HARNESS_HOME`, and writing files of a run there."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,7 +8,7 @@ from contracts.files import write_atomically
 
 
 def create_home(home: Path) -> None:
-    """Have a home that things can be kept in; a new one is for this user only.
+    """Create the home if it is missing, readable by this user only.
 
     Raises:
         HomeUnavailable: as `check_home`.
@@ -18,10 +18,10 @@ def create_home(home: Path) -> None:
 
 
 def check_home(home: Path) -> None:
-    """Refuse a home that nothing can be kept in. One that is not there yet is not made.
+    """Check that the home can be written, without creating it.
 
     Raises:
-        HomeUnavailable: it is no folder, cannot be made, or cannot be written.
+        HomeUnavailable: it is no folder, cannot be created, or cannot be written.
     """
     try:
         there = next(p for p in (home, *home.parents) if p.is_symlink() or p.exists())
@@ -35,10 +35,10 @@ def check_home(home: Path) -> None:
 
 
 def write_in_home(path: Path, text: str, *, run_id: str) -> None:
-    """Write a file of this run whole, for this user only: an address in it may hold a password.
+    """Write a file of a run atomically. Only this user may read it: an address may hold a password.
 
     Raises:
-        HomeUnavailable: it cannot be written; the old one is still there.
+        HomeUnavailable: it cannot be written. The old file is unchanged.
     """
     try:
         write_atomically(path, text, private=True)

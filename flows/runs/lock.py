@@ -1,4 +1,4 @@
-"""That one process alone does a run, and whether any does, told by locks that end with it."""
+"""Locks that show which process executes a run. The kernel releases them when the process ends."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +11,10 @@ from flows.runs.layout import LOCK, TURN
 
 @contextmanager
 def run_lock(folder: Path, run_id: str) -> Iterator[None]:
-    """Keep every other process from doing this run, until the block or this process ends.
+    """Hold the lock of a run until the block or this process ends.
 
     Raises:
-        RunNotResumable: another process is doing it.
+        RunNotResumable: another process holds the lock.
     """
     own = folder / run_id
     own.mkdir(parents=True, exist_ok=True)
@@ -28,22 +28,22 @@ def run_lock(folder: Path, run_id: str) -> Iterator[None]:
 
 @contextmanager
 def queue_lock(own: Path) -> Iterator[None]:
-    """Show that a process waits for its turn to do this run, until the block or it ends."""
+    """Show that this process waits to execute the run, until the block or the process ends."""
     with file_lock(own / TURN):
         yield
 
 
 def is_abandoned(own: Path) -> bool:
-    """Whether no process does this run, nor waits for its turn to: also after a reboot.
+    """Return True if no process executes the run or waits for it, also after a reboot.
 
-    Where nobody can tell, one may.
+    Return False if the lock file cannot be examined.
     """
     return not any(is_locked(own / name) for name in (LOCK, TURN))
 
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Lock a file for others to see, who may do so too, until the block or this process ends."""
+    """Hold a shared lock on a file until the block or this process ends."""
     path.touch()
     with path.open("r+") as file:  # NFS shares no lock on what is not open to be read
         flock(file, LOCK_SH)
@@ -51,7 +51,7 @@ def file_lock(path: Path) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds a lock on this file, also one of elsewhere."""
+    """Return True if a process, here or on another host, holds a lock on this file."""
     try:
         with path.open("r+") as lock:  # NFS locks nothing that is not open to be written
             flock(lock, LOCK_EX | LOCK_NB)

@@ -1,4 +1,4 @@
-"""The calls of models in a trajectory: when, by which node, how many tokens."""
+"""Model calls in a trajectory: time, node, tokens."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -12,7 +12,7 @@ from providers.usage import usage_from
 
 
 class ModelCall(NamedTuple):
-    """One answered call; nothing of what was said."""
+    """One answered call, without its text."""
 
     model: str
     start_ns: int
@@ -21,16 +21,16 @@ class ModelCall(NamedTuple):
 
 
 def model_calls(trajectory: Path) -> Iterator[ModelCall]:
-    """The calls, in the order they were answered; a line that cannot be read is left out."""
+    """Yield the calls in the order of their answers. Lines that cannot be read are left out."""
     for event in _events(trajectory, "reply"):
         with suppress(ValueError, KeyError, TypeError):
             yield _call(event)
 
 
 def total_usage(trajectory: Path) -> Usage | None:
-    """What all calls took, also those that broke off; None when no model was ever asked.
+    """Return the usage of all calls, also interrupted ones; None if no model was called.
 
-    It is the truth about a run in which an outage came between the calls and a node's result.
+    This includes calls whose node has no result because an outage came in between.
     """
     if not trajectory.is_file():
         return None

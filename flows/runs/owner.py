@@ -1,4 +1,4 @@
-"""Names that a home gives itself at first use, whichever process comes first."""
+"""Random names that a home gets at first use."""
 
 import os
 from contextlib import suppress
@@ -10,17 +10,17 @@ from flows.runs.home import create_home
 
 
 def home_owner(home: Path) -> str:
-    """Whose runs, containers and events these are: one name for each HARNESS_HOME."""
+    """Return the name of this home, used as the owner of its containers, approvals and events."""
     return read_or_create(home / "owner", token_hex(8))
 
 
 def read_or_create(path: Path, text: str) -> str:
-    """What the file holds; `text`, for this user's eyes only, when there was none.
+    """Return the content of the file; create it with `text` for this user only if it is missing.
 
-    Nobody sees half of it: of several processes that come first, one's text holds for all.
+    If several processes create it at once, all of them return the same content.
 
     Raises:
-        HomeUnavailable: it cannot be kept there.
+        HomeUnavailable: the folder cannot be written.
     """
     if not path.exists():
         create_home(path.parent)

@@ -1,4 +1,4 @@
-"""A run's report as JSON and as markdown. Pure."""
+"""A run's report as JSON and as Markdown. Pure."""
 
 import html
 import json
@@ -12,19 +12,19 @@ from contracts.run import NodeReport, RunReport, SurfacedMemory
 from nodes.text import code_block, strip_control_characters, truncate_middle
 
 DIFF_CAP = 100_000
-"""Characters of diff in a markdown report; the whole diff is in the run's folder."""
+"""Characters of the diff in a Markdown report. `diff.patch` has the whole diff."""
 
 _OUTPUT_CAP = 4_000
 
 
 @cache
 def adapter() -> TypeAdapter[RunReport]:
-    """To JSON and back; made once, which takes 20 ms."""
+    """Return the converter to and from JSON. Cached: building it takes 20 ms."""
     return TypeAdapter(RunReport)
 
 
 def to_json(report: RunReport) -> dict[str, object]:
-    """The report as ARCHITECTURE.md's CLI contract has it."""
+    """Return the report as the JSON object that docs/reference/cli.md describes."""
     data: dict[str, object] = adapter().dump_python(
         report, mode="json", exclude={"token_usage": {"cost_usd"}}
     )
@@ -32,15 +32,15 @@ def to_json(report: RunReport) -> dict[str, object]:
 
 
 def dumps(report: RunReport) -> str:
-    """The JSON document that `harness run --json` prints."""
+    """Return the JSON document that `harness run --json` prints."""
     return json.dumps(to_json(report), indent=2)
 
 
 def loads(text: str) -> RunReport:
-    """A report from what `dumps` gave; fields of a newer version are left out.
+    """Read a report that `dumps` wrote. Fields of a newer version are ignored.
 
     Raises:
-        ValueError: it is no report.
+        ValueError: the text is no report.
     """
     data = json.loads(text)
     known = {f.name for f in fields(RunReport)}
@@ -49,7 +49,7 @@ def loads(text: str) -> RunReport:
 
 
 def report_markdown(report: RunReport, diff: str) -> str:
-    """The report for a person: verdict, nodes, what changed."""
+    """Return the report as Markdown: status, nodes, diff."""
     shown_diff = truncate_middle(strip_control_characters(diff), DIFF_CAP)
     parts = [
         f"# {report.blueprint}: {report.status}",
@@ -63,7 +63,7 @@ def report_markdown(report: RunReport, diff: str) -> str:
 
 
 def surfaced_markdown(surfaced: SurfacedMemory, site: str | None) -> str:
-    """What the run was shown of memory, each with its page on the site; empty for nothing."""
+    """Return links to the playbooks, notes and examples shown to the run; empty without any."""
     shown = {
         "playbook": surfaced.playbooks,
         "note": surfaced.notes,
@@ -78,12 +78,13 @@ def surfaced_markdown(surfaced: SurfacedMemory, site: str | None) -> str:
 
 
 def page_link(text: str, site: str | None, kind: str, ref: str) -> str:
-    """Markdown text that leads to the page of a playbook, note or example, if there is a site."""
+    """Return a Markdown link to the page of a playbook, note or example; only `text` without a
+    site."""
     return f"[{text}]({site}{kind}s/{ref})" if site else text
 
 
 def table_rows(report: RunReport) -> list[dict[str, str]]:
-    """One row a node, for a table artifact."""
+    """Return one row per node, for a table artifact."""
     return [
         {
             "node": node.name,
@@ -102,7 +103,7 @@ def table_rows(report: RunReport) -> list[dict[str, str]]:
 
 
 def tools_line(node: NodeReport) -> str:
-    """The tools that an agent used, the most used first, such as `bash 3, read_file 1`."""
+    """Return the tools that an agent used, most used first, such as `bash 3, read_file 1`."""
     used = sorted(node.tool_calls.items(), key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{strip_control_characters(name)} {count}" for name, count in used)
 
@@ -154,6 +155,6 @@ def _details(node: NodeReport) -> str:
 
 
 def inert_line(text: str | None) -> str:
-    """One line in which markdown and HTML have no power."""
+    """Return the text on one line, with Markdown and HTML escaped."""
     flat = html.escape(" ".join(strip_control_characters(text or "").split()), quote=False)
     return re.sub(r"([\\`*_\[\]|#!])", r"\\\1", flat)

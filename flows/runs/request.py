@@ -16,29 +16,31 @@ from contracts.paths import existing_path
 from contracts.text import check_text
 from flows.runs.fields import DESCRIPTIONS
 from memory.scope import ID_LIMIT
+from nodes.review_range import BASE_OPTION, REVIEW_OPTIONS
 from nodes.types import Agentic, inner_nodes
 from sandbox.git import redact_url
 
 CONFIGURED: Final = "configured"
-"""Chooses the agent of the settings."""
+"""Means: the agent that the settings name."""
 
 MOST_USD = 10_000.0
 MOST_PATTERNS = 100
 LONGEST_PATTERN = 500
-"""Patterns for `--allow-change` in one request, and characters of each."""
+"""Most patterns of `--allow-change` in one request, and most characters of one pattern."""
 SHOWN = 200
-"""Characters of a refused value that an error repeats."""
+"""Characters of a refused value that an error message repeats."""
 
 AgentChoice = Literal["configured", AgentName]
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*(KEY|TOKEN|SECRET|PASSWORD)$")]
-"""Names that the redactor blanks out, and none that change how programs run."""
+"""Name of an environment variable that the redactor hides and that changes no program's
+behaviour."""
 BlockName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,100}$")]
 Pattern = Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN)]
 Usd = Annotated[float, Field(gt=0, le=MOST_USD)]
 
 
 class RunRequest(BaseModel):
-    """One run as the user asked for it. An empty text means "not given".
+    """A run as the user requested it. An empty text means "not given".
 
     The order of the fields is their order in Prefect's form.
     """
@@ -89,10 +91,10 @@ class RunRequest(BaseModel):
 
     @classmethod
     def of(cls, **fields: object) -> Self:
-        """The request of these fields.
+        """Make a request of these fields.
 
         Raises:
-            BadInput: a field is missing, unknown, too long or of another kind.
+            BadInput: a field is missing, unknown, too long or of the wrong type.
         """
         try:
             return cls.model_validate(fields)
@@ -100,7 +102,7 @@ class RunRequest(BaseModel):
             raise BadInput(_first_error(error)) from error
 
     def changed(self, **fields: object) -> Self:
-        """This request with other values in some fields.
+        """Return a copy with other values in these fields.
 
         Raises:
             BadInput: as `of`.
@@ -109,7 +111,7 @@ class RunRequest(BaseModel):
 
 
 class ResolvedRequest(RunRequest):
-    """A request whose blueprint was found and whose defaults were filled in from the settings."""
+    """A request with its blueprint loaded and its defaults filled in from the settings."""
 
     definition: InstanceOf[Blueprint] = Field(exclude=True)
 
@@ -128,6 +130,19 @@ class ResolvedRequest(RunRequest):
         """Names of the models that agents may call; empty if no node needs an agent."""
         return {node.model or self.model for node in self.agentic_nodes}
 
+    @property
+    def review_base(self) -> str | None:
+        """Branch, tag or commit that a review compares with; None for the main branch."""
+        takes_base = dict(self.definition.options).get(BASE_OPTION) == REVIEW_OPTIONS[BASE_OPTION]
+        return self.options.get(BASE_OPTION) or None if takes_base else None
+
+    def inside_sandbox(self, fork_point: str | None) -> Self:
+        """Return the request as nodes see it: the sandbox lacks the source's branches and tags, so
+        a review compares with the commit `fork_point`."""
+        if self.review_base is None or fork_point is None:
+            return self
+        return self.changed(options={**self.options, BASE_OPTION: fork_point})
+
 
 def agentic_nodes(blueprint: Blueprint) -> list[Agentic]:
     """All nodes of a blueprint that an agent executes, fixes included."""
@@ -136,9 +151,9 @@ def agentic_nodes(blueprint: Blueprint) -> list[Agentic]:
 
 
 class FlowRun(NamedTuple):
-    """The Prefect flow run of a run, and its page.
+    """Id and page of the Prefect flow run of a run.
 
-    One that `suspends` ends its process while a person decides; a worker resumes it.
+    `suspends`: the flow run suspends while it waits for a person, and a worker resumes it.
     """
 
     id: str
@@ -147,7 +162,7 @@ class FlowRun(NamedTuple):
 
 
 def new_run_id(runs: Path | None = None) -> str:
-    """Eight hex digits, as in branch names; unused in the folder `runs`."""
+    """Return eight random hex digits that no run in the folder `runs` uses."""
     while True:
         made = random.token_hex(4)
         if runs is None or not (runs / made).exists():
@@ -155,13 +170,13 @@ def new_run_id(runs: Path | None = None) -> str:
 
 
 def repo_name(repo: str) -> str:
-    """The last part of a path or URL, without `.git`."""
+    """Return the last part of a path or URL, without `.git`."""
     whole = redact_url(absolute_repo(repo))
     return whole.rstrip("/").rpartition("/")[2].removesuffix(".git") or whole
 
 
 def absolute_repo(repo: str) -> str:
-    """An existing path as an absolute one; a URL, or a path that does not exist, unchanged."""
+    """Return an existing path as an absolute path; a URL or a missing path unchanged."""
     return str(existing_path(repo) or repo)
 
 

@@ -1,4 +1,4 @@
-"""Going on with a run that stopped: what it was asked, as far as that still holds."""
+"""Resuming a run: find its recorded request and check that its blueprint still fits."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ from flows.runs.runs import find_run, read_entry
 
 
 class ResumableRun(NamedTuple):
-    """A run to go on with. `flow_run_id` is the Prefect flow run that began it."""
+    """A run that can be resumed. `flow_run_id` is the Prefect flow run that began it."""
 
     run_id: str
     request: ResolvedRequest
@@ -23,13 +23,13 @@ class ResumableRun(NamedTuple):
 
 
 def find_resumable(folder: Path, run: str) -> ResumableRun:
-    """The run of this id, or of the unambiguous beginning of one, as it was asked for.
+    """Find a stopped run by its id or an unambiguous prefix.
 
-    Goes to the directory where the run was begun: what was asked for may be relative to it.
+    Changes to the directory in which the run was started: the request may name paths in it.
 
     Raises:
         RunNotFound: no such run, or several.
-        RunNotResumable: it is running or finished, or what it needs is gone.
+        RunNotResumable: it is running or finished, or its files are gone.
     """
     own = find_run(folder, run)
     with run_lock(folder, own.name):
@@ -52,12 +52,12 @@ def _why_not(run_id: str, state: str) -> str:
 
 
 def recorded_request(asked: RunRecord) -> ResolvedRequest:
-    """The recorded request, with the blueprint as it is found now.
+    """Return the recorded request, with its blueprint loaded again.
 
     Changes to the directory in which the run was started: the request may name paths in it.
 
     Raises:
-        RunNotResumable: the blueprint, or that place, is gone or has changed.
+        RunNotResumable: the blueprint or the directory is gone or has changed.
     """
     try:
         os.chdir(asked.cwd)
@@ -69,13 +69,13 @@ def recorded_request(asked: RunRecord) -> ResolvedRequest:
 
 
 def request_for(asked: RunRecord, blueprint: Blueprint) -> ResolvedRequest:
-    """The recorded request with this blueprint."""
+    """Return the recorded request with this blueprint."""
     given = {name: getattr(asked, name) for name in RunRequest.model_fields}
     return ResolvedRequest(definition=blueprint, **given)
 
 
 def check_same_nodes(asked: RunRecord, blueprint: Blueprint) -> None:
-    """Refuse a blueprint with other nodes: what is finished counts by its name.
+    """Check that the blueprint has the recorded nodes: checkpoints store results by node name.
 
     Raises:
         RunNotResumable: names the nodes.

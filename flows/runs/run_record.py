@@ -15,11 +15,11 @@ from sandbox.process_label import process_label
 
 
 class RunRecord(RunRequest):
-    """A run's request with its defaults filled in, and who executes it.
+    """A run's resolved request, and the process that executes it.
 
-    `name` and `nodes` are the blueprint's; `cwd` is where the run was started. `process` executes
-    the run, or did so last. A run whose flow run `suspends` waits for a person without a process.
-    A `queued` run has not begun.
+    `name` and `nodes` are the blueprint's; `cwd` is the directory where the run was started.
+    `process` executes the run or was the last to do so. A run whose flow run `suspends` waits for a
+    person without a process. A `queued` run has not started.
     """
 
     # Fields that a later version adds do not stop this one from listing the run.
@@ -55,9 +55,9 @@ def write_record(
     *,
     queued: bool = False,
 ) -> Path:
-    """Make the run's own folder with its record, and give it.
+    """Write the record into the run's folder, which is created, and return the folder.
 
-    A resumed run is recorded anew, with the start and the directory of its first record.
+    A resumed run keeps the start time and the directory of its first record.
     """
     own = folder / run_id
     own.mkdir(parents=True, exist_ok=True)
@@ -80,10 +80,10 @@ def write_record(
 
 
 def read_record(own: Path) -> RunRecord | None:
-    """The record in a run's folder; None if there is none.
+    """Read the record in a run's folder; None if there is none.
 
     Raises:
-        RunDamaged: it cannot be read.
+        RunDamaged: the file cannot be read.
     """
     path = own / ASKED
     try:
@@ -98,10 +98,10 @@ def read_record(own: Path) -> RunRecord | None:
 
 
 def check_run_id(own: Path, flow_run_id: str) -> None:
-    """Refuse a flow run whose run id, the end of its own id, belongs to another run.
+    """Refuse a flow run whose run id (the end of its own id) belongs to another flow run.
 
     Raises:
-        RunNotResumable: names that run.
+        RunNotResumable: names the other run.
     """
     record = read_record(own)
     if record is not None and record.flow_run_id != flow_run_id:

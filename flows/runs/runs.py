@@ -1,4 +1,4 @@
-"""The folder of runs: what each was asked, its report, its diff, its trajectory."""
+"""The folder of all runs: listing, searching and reading them, saving reports."""
 
 import logging
 from collections.abc import Iterator
@@ -26,11 +26,13 @@ State = Literal["success", "failure", "cancelled", "waiting", "queued", "running
 
 @dataclass(frozen=True, kw_only=True)
 class RunEntry:
-    """One line of `harness runs list`. `lost`: its process died before it could report.
+    """One line of `harness runs list`.
 
-    `queued`: it waits for its turn. `resumable`: it stopped before its nodes were done, and can
-    go on. `suspends`: its flow run waits for a person, and goes on, by itself. `repo` shows no
-    password.
+    lost        its process died before it could write a report
+    queued      it waits for a concurrency slot
+    resumable   it stopped before its last node and can be resumed
+    suspends    its flow run waits for a person and resumes by itself
+    repo        address without password
     """
 
     run_id: str
@@ -46,21 +48,20 @@ class RunEntry:
 
 
 def save_report(folder: Path, report: RunReport, diff: str) -> None:
-    """Keep the report and the whole diff."""
+    """Save the report and the whole diff."""
     write_in_home(folder / DIFF, diff, run_id=folder.name)
     write_in_home(folder / REPORT, dumps(report), run_id=folder.name)
 
 
 def list_runs(folder: Path, *, limit: int) -> list[RunEntry]:
-    """The newest runs, newest first."""
+    """Return the newest runs, newest first."""
     return list(islice(search_runs(folder), limit))
 
 
 def search_runs(folder: Path, *, about: str = "") -> Iterator[RunEntry]:
-    """Every run, newest first, that has `about` in its id, blueprint, repository or intent.
+    """Yield the runs with `about` in their id, blueprint, repository or intent, newest first.
 
-    A report is read only when its run's turn comes. One that is damaged is left out, and the log
-    says so.
+    Reads reports lazily. A damaged run is skipped and logged.
     """
     owns = (path.parent for path in folder.glob(f"*/{ASKED}"))
     asked = [(known, own) for own in owns if (known := try_read_record(own)) is not None]
@@ -69,7 +70,7 @@ def search_runs(folder: Path, *, about: str = "") -> Iterator[RunEntry]:
 
 
 def try_read_record(own: Path) -> RunRecord | None:
-    """What was asked of the run; None when that is damaged, which the log tells, or gone."""
+    """Read the record of a run; None if it is missing, or damaged, which is logged."""
     try:
         return read_record(own)
     except RunDamaged as error:
@@ -78,25 +79,25 @@ def try_read_record(own: Path) -> RunRecord | None:
 
 
 def count_runs(folder: Path) -> int:
-    """How many runs there are."""
+    """Return the number of runs."""
     return sum(1 for _ in folder.glob(f"*/{ASKED}"))
 
 
 def read_entry(folder: Path, run: str) -> RunEntry:
-    """What is known of one run, also before it reported.
+    """Return the state of one run, with or without a report, by its id or an unambiguous prefix.
 
     Raises:
-        RunNotFound: none or several begin so.
+        RunNotFound: no run or several runs have this prefix.
     """
     own = find_run(folder, run)
     return _entry(own, _asked(own))
 
 
 def read_report(folder: Path, run: str) -> RunReport:
-    """The report of a run, by its id or the unambiguous beginning of it.
+    """Read the report of a run, by its id or an unambiguous prefix.
 
     Raises:
-        RunNotFound: no such run, several such runs, or one that has not reported yet.
+        RunNotFound: no such run, several such runs, or no report yet.
     """
     own = find_run(folder, run)
     report = load_report(own)
@@ -108,7 +109,7 @@ def read_report(folder: Path, run: str) -> RunReport:
 
 
 def load_report(own: Path) -> RunReport | None:
-    """A run's report, from its folder; None before the first, and of one that is damaged."""
+    """Read the report in a run's folder; None if there is none or it is damaged."""
     try:
         return loads((own / REPORT).read_text())
     except FileNotFoundError:
@@ -119,37 +120,37 @@ def load_report(own: Path) -> RunReport | None:
 
 
 def is_known(folder: Path, run_id: str) -> bool:
-    """Whether somebody noted this run."""
+    """Return True if the run has a record."""
     return (folder / run_id / ASKED).is_file()
 
 
 def reported_at(folder: Path, run_id: str) -> int | None:
-    """When this run reported last, as the file system tells; None before its first report."""
+    """Return when the run's report was last written; None without a report."""
     path = folder / run_id / REPORT
     return path.stat().st_mtime_ns if path.is_file() else None
 
 
 def runs_reported_since(folder: Path, at: datetime) -> list[str]:
-    """The runs whose report was written then or later, as the file system tells."""
+    """Yield the runs whose report was written at this moment or later."""
     from_ns = at.timestamp() * 1e9
     names = [path.parent.name for path in folder.glob(f"*/{REPORT}")]
     return [name for name in names if (reported_at(folder, name) or 0) >= from_ns]
 
 
 def finished_report(folder: Path, run_id: str) -> RunReport | None:
-    """The report of a run whose nodes came to their end; None of every other run."""
+    """Return the report of a run whose nodes have all finished; None for any other run."""
     own = folder / run_id
     asked = read_record(own)
     return None if asked is None or _resumable(own, asked) else load_report(own)
 
 
 def waits_for_approval(folder: Path, run_id: str) -> bool:
-    """Whether this run ended for now, because a person has to decide."""
+    """Return True if the run has stopped until a person decides."""
     return is_known(folder, run_id) and read_entry(folder, run_id).state == "waiting"
 
 
 def read_diff(folder: Path, run: str) -> str:
-    """The whole diff of a run, all its bytes; empty when it changed nothing.
+    """Return the whole diff of a run; empty if it changed nothing.
 
     Raises:
         RunNotFound: as `read_report`.
@@ -160,10 +161,10 @@ def read_diff(folder: Path, run: str) -> str:
 
 
 def find_run(folder: Path, run: str) -> Path:
-    """The folder of one run.
+    """Return the folder of a run.
 
     Raises:
-        RunNotFound: none or several begin so.
+        RunNotFound: no run or several runs have this prefix.
     """
     found = list(_beginning_with(folder, run))
     if len(found) == 1:
@@ -174,10 +175,12 @@ def find_run(folder: Path, run: str) -> Path:
 
 
 def resolve_id(folder: Path, run: str) -> str:
-    """The id of the one run here that begins so; else what was given, as a run of elsewhere.
+    """Return the full id of the run with this prefix, or the prefix if no run here has it.
+
+    The event log may hold runs of other machines, which have no folder here.
 
     Raises:
-        RunNotFound: several begin so.
+        RunNotFound: several runs have this prefix.
     """
     found = [own.name for own in _beginning_with(folder, run)]
     return run if run in found or not found else find_run(folder, run).name
@@ -196,7 +199,7 @@ def _asked(own: Path) -> RunRecord:
 
 
 def has_run_exited(own: Path, asked: RunRecord) -> bool:
-    """Whether the process that did the run is gone; one of before a reboot left no lock."""
+    """Return True if the process that executed the run is gone, also after a reboot."""
     return has_exited(asked.process) if known_process(asked.process) else is_abandoned(own)
 
 
@@ -206,7 +209,7 @@ def _words(asked: RunRecord) -> str:
 
 
 def _resumable(own: Path, asked: RunRecord) -> bool:
-    """Whether it can go on where nobody does it; one that was queued begins then."""
+    """Return True if a run without a process can be resumed; a queued run then starts."""
     return asked.queued or (own / CHECKPOINT).is_file()
 
 

@@ -1,4 +1,4 @@
-"""Which secrets an agent has read: whoever goes on with its conversation knows them still."""
+"""Which files with secrets an agent has read; its saved conversation still contains them."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from providers.read_trajectory import parse_event
 
 
 def node_rules(request: ResolvedRequest, bounds: GuardBounds | None) -> Mapping[str, NodeRules]:
-    """What the agent of each node is held to."""
+    """Return the rules for the agent of each node, by the node's name."""
     return {
         node.name: NodeRules(
             agent=node.agent or request.agent,
@@ -25,9 +25,9 @@ def node_rules(request: ResolvedRequest, bounds: GuardBounds | None) -> Mapping[
 def secrets_read(
     trajectory: Path, node: str, rules: Mapping[str, NodeRules], *, upto: int | None = None
 ) -> tuple[str, ...]:
-    """The files with secrets that the agent of this node has read, in whichever attempt.
+    """Return the files with secrets that a node's agent has read, in all its attempts.
 
-    `upto` is how much of the trajectory counts, in bytes; None: all of it.
+    `upto`: read only that many bytes of the trajectory; None reads all of it.
     """
     name = without_attempt(node)
     if name not in rules or not trajectory.exists():
@@ -40,7 +40,7 @@ def secrets_read(
 
 
 def node_of_event(line: Mapping[str, object]) -> str:
-    """The node that a line of the trajectory is about, whichever attempt it was."""
+    """Return the name of the node that a trajectory line belongs to, without the attempt."""
     return without_attempt(str(line.get("node", "")))
 
 

@@ -1,4 +1,4 @@
-"""Being stopped: a cancel in the Prefect UI reaches this process, and closing is undisturbed."""
+"""Ending a run early: cancelling in the Prefect UI sends SIGTERM; a run that ends ignores it."""
 
 import os
 import signal
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 LOOK_S = 1.0
-"""Between two looks at what the Prefect server wants of a flow run."""
+"""Seconds between two requests that ask the Prefect server whether the flow run was cancelled."""
 
 LOOK_UNDER_WORKER_S = 10.0
-"""The same where a worker is told by the server, and tells its runs."""
+"""Like `LOOK_S`, for a run of a worker, which also learns of the cancellation and ends the run."""
 
 
 @contextmanager
 def exit_when_cancelled(flow_run_id: str, *, every_s: float = LOOK_S) -> Iterator[None]:
-    """While the block runs, a flow run that is to be cancelled ends this process by SIGTERM.
+    """Send SIGTERM to this process if its flow run is cancelled during the block.
 
-    Where no worker does the run, nobody else would tell it.
+    A run of the command line has no worker that would do so.
     """
     over = threading.Event()
     watcher = threading.Thread(
@@ -43,7 +43,7 @@ def exit_when_cancelled(flow_run_id: str, *, every_s: float = LOOK_S) -> Iterato
 
 @contextmanager
 def ignore_sigterm() -> Iterator[None]:
-    """While the block runs SIGTERM is not heard: this process is ending already."""
+    """Ignore SIGTERM during the block, in which the process is ending already."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,20 +1,20 @@
-"""The files of one sandbox, kept as an image whenever something in them has changed."""
+"""Takes snapshots of one sandbox when its files have changed."""
 
 from time import monotonic, sleep, time
 
 from contracts.sandbox import PersistentSandbox, SnapshotId
 
 _TICK_S = 0.02
-"""More than the kernel's clock for change times takes to move on."""
+"""Longer than one tick of the kernel clock that sets change times."""
 
 _FREE_S = 3.0
 _SHARE = 0.1
-"""Keeping files while an agent is in the middle takes no more of its time than this, after the
-first `_FREE_S` seconds of it."""
+"""Largest share of an agent's time that snapshots in the middle of its work may take, after the
+first `_FREE_S` seconds."""
 
 
 class SnapshotTracker:
-    """Follows a sandbox whose files are as `kept` has them; None: as they were put in."""
+    """Tracks a sandbox whose files match the snapshot `kept`; None: they are as cloned."""
 
     def __init__(self, sandbox: PersistentSandbox, kept: SnapshotId | None, ttl_s: float) -> None:
         sleep(_TICK_S)
@@ -29,13 +29,13 @@ class SnapshotTracker:
 
     @property
     def dear(self) -> bool:
-        """Whether keeping them took so much of the time that it had better wait."""
+        """True if snapshots have taken so much of the time that the next one should wait."""
         return self._took_s > _FREE_S + _SHARE * (monotonic() - self._began)
 
     def keep(self, *, shared: bool = False) -> SnapshotId | None:
-        """The image that has the files as they are now, made if need be.
+        """Return a snapshot of the current files; take a new one only if they have changed.
 
-        With `shared` somebody else may be changing them, also while this looks.
+        `shared`: other nodes may change the files at the same time.
 
         Raises:
             SandboxLost: the sandbox is gone.
@@ -48,15 +48,15 @@ class SnapshotTracker:
         return self.kept
 
     def touched(self) -> bool:
-        """Whether any of them may have changed since they were kept."""
+        """Return True if a file may have changed since the last snapshot."""
         set_back = time() - monotonic() < self._drift - _TICK_S / 2
         return set_back or self._sandbox.changed_since(self._clean_at)
 
     def soil(self) -> None:
-        """What was kept last is of no use: keep them anew, whether they change or not."""
+        """Discard the last snapshot: take a new one next time even if no file changes."""
         self._clean_at = 0.0
 
     def _clean(self, moment: float) -> None:
-        """Whatever changes from now on does so later than this."""
+        """Wait until the clock has moved, so that later changes get a later time."""
         self._clean_at = moment - _TICK_S / 2
         self._drift = time() - monotonic()

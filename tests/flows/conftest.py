@@ -1,4 +1,4 @@
-"""A workshop whose sandbox is scripted and whose model replays a file: no Docker, no key."""
+"""A dependencies whose sandbox is scripted and whose model replays a file: no Docker, no key."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -55,7 +55,7 @@ def prompts() -> Prompts:
 
 @pytest.fixture
 def listening(shop: RunDependencies, prompts: Prompts, words_only: None) -> RunDependencies:
-    """A workshop whose agents only keep what they are told."""
+    """A dependencies whose agents only keep what they are told."""
 
     @contextmanager
     def agents(*_: object) -> Iterator[RunAgent]:

@@ -44,7 +44,7 @@ def run(
     own_server: Settings, own_home: object, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> Callable[..., RunReport]:
     """Runs a blueprint in the test's own server, with a scripted sandbox."""
-    monkeypatch.setattr(start, "workshop", lambda *_, **__: scripted_shop())
+    monkeypatch.setattr(start, "dependencies", lambda *_, **__: scripted_shop())
 
     def begin(
         made: Blueprint, run_id: str, watch: RunListener, tell: Callable[[str], None]

@@ -29,7 +29,7 @@ def collector() -> Iterator[Collector]:
 
 def run_traced(shop: RunDependencies, request: ResolvedRequest, endpoint: str | None) -> str:
     with trace_run(TelemetrySettings(endpoint=endpoint), request, "abcd1234") as trace:
-        tools = trace.workshop(shop)
+        tools = trace.dependencies(shop)
         report = run_blueprint(
             request, tools, run_id="abcd1234", perform=trace.perform(call_directly)
         )
@@ -83,4 +83,4 @@ def test_a_collector_that_is_away_fails_no_run(shop: RunDependencies, ask: Ask) 
 def test_without_an_endpoint_nothing_is_wrapped(shop: RunDependencies, ask: Ask) -> None:
     request = ask(blueprint("talks", "Talks", [deterministic("say", "say it", shell("true"))]))
     with trace_run(TelemetrySettings(), request, "abcd1234") as trace:
-        assert trace.workshop(shop) is shop
+        assert trace.dependencies(shop) is shop

@@ -61,7 +61,7 @@ def reported(_: Path) -> Blueprint:
 
 
 def forgetful(folder: Path) -> RunDependencies:
-    """A workshop that dies between a run's report and its record."""
+    """A dependencies that dies between a run's report and its record."""
     whole = scripted_shop()
 
     def record(report: RunReport, verdict_later: bool) -> RecordedRun | MemoryUnavailable | None:
@@ -72,7 +72,7 @@ def forgetful(folder: Path) -> RunDependencies:
 
 
 def competing(folder: Path) -> RunDependencies:
-    """A workshop whose agents write the answer, and note that they did."""
+    """A dependencies whose agents write the answer, and note that they did."""
 
     def run_agent(node: Agentic, _: RunContext, sandbox: Sandbox) -> NodeResult:
         with (folder / "worked").open("a") as log:

@@ -42,12 +42,12 @@ def answer(*findings: object) -> dict[str, object]:
 
 @pytest.fixture
 def shop(own_store: Path) -> RunDependencies:
-    """The real workshop, but for the sandbox."""
+    """The real dependencies, but for the sandbox."""
     return scripted_shop()
 
 
 def scripted_shop(*, replay: Path | None = None) -> RunDependencies:
-    """The workshop of this home, whose sandbox is a folder of this machine."""
+    """The dependencies of this home, whose sandbox is a folder of this machine."""
 
     @contextmanager
     def open_sandbox(
