@@ -85,7 +85,7 @@ def test_taint_tells_what_came_from_where(cli: Cli, happened: tuple[str, str]) -
     assert told["taint"] == ["web:example.org"]
     assert [hop["entity"] for hop in told["ways"]["web:example.org"]] == [page, made]
     shown = cli("taint", page).stdout
-    assert "led to 1 entities" in shown
+    assert "1 entities depend on it" in shown
     assert "\x1b" not in shown
     with pytest.raises(EntityNotFound):
         cli("taint", "none")

@@ -132,7 +132,7 @@ def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
     assert "recorded before" in cli("record", kept, "failure", "--run", "r1").stdout
     again = cli("record", kept, "success", "--run", "r1", "--lesson", "a", "--lesson", "A.")
     assert "deploy-to-production: failure" in again.stdout
-    assert "counts as failure already" in again.stderr
+    assert "already counts as failure" in again.stderr
     assert "'A.' was not added: it is known" in again.stderr
     stats = data(cli("stats", "--json"))
     assert (stats["playbooks"], stats["executions"]) == (1, 2)
@@ -196,7 +196,7 @@ def test_a_text_that_an_editor_saved_in_another_encoding_is_kept(
     editor.write_text("#!/bin/sh\nprintf 'caf\\351' > \"$1\"\n")
     editor.chmod(0o755)
     monkeypatch.setenv("EDITOR", str(editor))
-    with pytest.raises(OptionInvalid, match="no UTF-8: your text is in"):
+    with pytest.raises(OptionInvalid, match="did not save UTF-8: your text is in"):
         cli("edit", kept)
     assert [path.read_bytes() for path in (own_home / "edits").iterdir()] == [b"caf\xe9"]
 
@@ -268,7 +268,7 @@ def test_a_model_that_is_away_is_told_beside_the_result(
     set_up_logging(debug=False)
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "local")
     monkeypatch.setattr(mpnet, "_model", mpnet._model.__wrapped__)  # forgets what it loaded
-    monkeypatch.setattr(mpnet, "folder", lambda: tmp_path)
+    monkeypatch.setattr(mpnet, "model_folder", lambda: tmp_path)
     kept = cli("add", "rotate keys", "--json")
     assert data(kept)["slug"] == "rotate-keys"
     assert "note: searching by words only until it answers: no local" in kept.stderr

@@ -123,10 +123,10 @@ def test_who_edits_too_late_is_told_and_keeps_the_text(
     made = data(cli("notes", "add", "first", "--json"))
     theirs = tmp_path / "theirs.py"
     theirs.write_text(
-        "import sys, pathlib\nfrom app.cli.main import app\n"
+        "import sys, pathlib\nfrom app.cli.main import command_line\n"
         "path = pathlib.Path(sys.argv[1])\n"
         "path.write_text(path.read_text().replace('first', 'mine'))\n"
-        f"app(['notes', 'edit', '{made['id']}', '--text', 'theirs'])\n"
+        f"command_line('notes')(['notes', 'edit', '{made['id']}', '--text', 'theirs'])\n"
     )
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", f"env PYTHONPATH={Path.cwd()} {_python()} {theirs}")
@@ -233,7 +233,7 @@ def test_a_run_is_rated_by_the_beginning_of_its_id(cli: Cli) -> None:
         (("notes", "add", "x" * 4_001), NoteInvalid, "4,001 characters; at most 4,000"),
         (("notes", "add", "a", "--user", "u" * 256), NoteInvalid, "256 characters"),
         (("notes", "add", "a", "--user", "a\u202eb"), NoteInvalid, "cannot be printed"),
-        (("notes", "add", "a", "--provisional", "1e300"), OptionInvalid, "no calendar"),
+        (("notes", "add", "a", "--provisional", "1e300"), OptionInvalid, "out of range"),
         (("notes", "list", "--status", "Old"), NoteInvalid, "no status 'Old'"),
         (("notes", "types", "set", "Law", "--priority", "1001"), NoteInvalid, "not from 0"),
         (("notes", "types", "set", "Issue", "--type", "Context"), NoteInvalid, "stays Issue"),

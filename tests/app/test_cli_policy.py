@@ -80,7 +80,7 @@ def test_a_plan_that_nobody_agrees_to_is_told_in_the_document(
         model = planner(tmp_path, READ, SEND)
         done = asked("plan", "send it", "--repo", str(notes), "--model", model, "--json")
     os.close(person)
-    said = {"error": "not run: nobody agreed to the plan", "exit_code": 1}
+    said = {"error": "the plan was not run: you did not agree to it", "exit_code": 1}
     assert (done.returncode, json.loads(done.stdout)) == (1, said)
 
 

@@ -139,7 +139,7 @@ def test_a_bug_is_told_as_json_and_without_its_traceback(client_of: OpenClient) 
     answer = client.post("/prompts", json={"prompt": "x", "repo": "/tmp"})
     assert answer.status_code == 500
     assert answer.json() == {
-        "error": "IndexError: a bug in Harness; the log of the pages says more"
+        "error": "IndexError: a bug in Harness; the log of the web server has the traceback"
     }
 
 

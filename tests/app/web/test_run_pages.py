@@ -60,9 +60,9 @@ def test_a_good_rating_says_that_the_run_earned_a_look(
     client: TestClient, opened: Library, own_home: Path
 ) -> None:
     a_run(own_home / "runs", "aaaa1111")
-    assert "earned a look" not in client.post("/runs/aaaa1111/rate", data={"score": 80}).text
+    assert "qualifies the run" not in client.post("/runs/aaaa1111/rate", data={"score": 80}).text
     text = client.post("/runs/aaaa1111/rate", data={"score": 81}).text
-    assert "It earned a look" in text
+    assert "qualifies the run for curation" in text
     assert 'value="81"' in text
     assert client.post("/runs/aaaa1111/rate", data={"score": 101}).status_code == 400
 

@@ -74,6 +74,6 @@ def test_a_program_is_refused_in_json(opened: Library, path: str, method: str) -
     far = TestClient(create_app(token="sesame"), base_url="http://harness.example")
     refused = far.request(method, path)
     assert refused.status_code == 401
-    assert refused.json()["error"].startswith("refused: a token is wanted")
+    assert refused.json()["error"].startswith("refused: a token is required")
     elsewhere = TestClient(create_app(), base_url="http://evil.example").request(method, path)
     assert (elsewhere.status_code, list(elsewhere.json())) == (403, ["error"])
