@@ -24,6 +24,7 @@ from policy.log.events import Event, Kind, entity_line
 from policy.log.find import find_entity, on_paths_between, within_steps
 from policy.log.graph_text import mermaid
 from policy.log.history import History
+from policy.log.integrity import IntegrityProblem
 from policy.log.prov import prov_document
 from policy.log.replay import replay as replay_history
 from policy.log.taint import Hop, data_flow, entities_derived_from, taint_path
@@ -70,7 +71,9 @@ def verify(
             opened.accept_heads()
         result = verify_log(opened, heads=tuple(head or ()))
     if as_json:
-        print_json({"ok": result.ok, **asdict(result)})
+        problems = {"findings": result.findings, "notes": result.notes}
+        named = {name: [_problem_json(one) for one in found] for name, found in problems.items()}
+        print_json({"ok": result.ok, **asdict(result), **named})
     else:
         for problem in result.findings:
             print_line(f"BAD {problem}")
@@ -236,6 +239,10 @@ def print_events(events: tuple[Event, ...], as_json: bool) -> None:
         for event in events:
             head = f"{event.id[:12]} {event.at:%Y-%m-%d %H:%M:%S} {event.run_id}"
             print_line(f"{head} {strip_control_characters(event_summary(event))}")
+
+
+def _problem_json(problem: IntegrityProblem) -> dict[str, str]:
+    return {"where": problem.where, "what": problem.problem}
 
 
 def _history(opened: EventLog, run: str | None) -> History:

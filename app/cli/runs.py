@@ -128,7 +128,9 @@ def replay(run: Run, as_json: AsJson = False) -> None:
             settings.runs, run, lambda t: build_dependencies(settings, replay=t), listener
         )
     if as_json:
-        print_json(asdict(outcome))
+        differs = outcome.difference
+        named = differs and {"step": differs.step, "was": differs.expected, "now": differs.actual}
+        print_json({**asdict(outcome), "difference": named})
     elif outcome.same:
         print_line(f"identical steps, and identical files (tree {outcome.tree[:12]})")
     else:
