@@ -14,10 +14,13 @@ from flows.config.settings import load_settings
 from flows.execution.reconcile import reconcile_flow_run
 from flows.execution.wiring import build_dependencies
 from flows.orchestration.allowed_blueprints import find_allowed_blueprint
-from flows.orchestration.compile import blueprint_flow, compile_blueprint
-from flows.orchestration.flow import check_required, expected_errors, required_parameters
-from flows.orchestration.form import request_form
-from flows.orchestration.names import NO_REPO, run_name
+from flows.orchestration.compile import NO_REPO, blueprint_flow, compile_blueprint, run_name
+from flows.orchestration.flow import (
+    check_required,
+    expected_errors,
+    request_form,
+    required_parameters,
+)
 
 fix_tests = compile_blueprint(_fix_tests.fix_tests, build_dependencies)
 implement = compile_blueprint(_implement.implement, build_dependencies)
@@ -43,7 +46,7 @@ def _own_name() -> str:
 @expected_errors
 @request_form()
 def run_blueprint(*, blueprint: str, repo: str, **fields: Any) -> State[RunReport]:
-    """Run the blueprint as this flow run; `flows/orchestration/form.py` makes the parameters."""
+    """Run the blueprint as this flow run; `flows/orchestration/flow.py` makes the parameters."""
     check_required({"blueprint": blueprint, "repo": repo})
     found = find_allowed_blueprint(blueprint, load_settings().allowed_blueprints, repo=repo)
     run = blueprint_flow(found, build_dependencies, blueprint_ref=blueprint)

@@ -12,7 +12,7 @@ from flows.audit.event_log import event_log, open_log
 from flows.audit.run_events import log_sizes
 from flows.config.policy import PolicySettings, load_policy_settings
 from flows.runs.checkpoint import Checkpoint
-from flows.runs.owner import home_owner
+from flows.runs.home import home_owner
 from nodes.types import inner_nodes, step_names
 from policy.types import Approval
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from contracts.json import Json
 from contracts.model_access import GuardBounds
 from contracts.tool import Decision, ToolCall
-from flows.runs.from_trajectory import ALLOWED_TOOLS
+from flows.runs.trajectory_events import ALLOWED_TOOLS
 from nodes.agents.allowed_tools import AGENT_TOOLS, allowed_tools_guard
 from policy.guard.guard import GUARD_VERSION, AgentGuard, combined_guard
 from policy.log.replay import Decide

@@ -12,11 +12,17 @@ from contracts.names import without_attempt
 from contracts.run import NodeResult, RunContext, RunReport
 from flows.recall.notes import NodeRequest, PromptBlock, RunNotes
 from flows.runs.checkpoint import StartPoint
-from flows.runs.from_trajectory import NodeRules, TrajectoryEvents, text_entity
 from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.report import to_json
 from flows.runs.request import ResolvedRequest, repo_name
-from flows.runs.secret_reads import node_of_event, node_rules, secrets_read
+from flows.runs.trajectory_events import (
+    NodeRules,
+    TrajectoryEvents,
+    node_of_event,
+    node_rules,
+    secrets_read,
+    text_entity,
+)
 from memory.around_run import RecallResult
 from nodes.text import Redact
 from nodes.types import NODE_TYPES, Node, inner_nodes

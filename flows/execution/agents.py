@@ -34,7 +34,7 @@ def agents_behind_gateway(run: GatewayRun) -> dict[str, MakeAgent]:
             except SandboxLost:
                 raise
             except Unavailable:
-                pass  # it is led there: nothing else in a sandbox outlives its command
+                pass  # only a forward outlives a command in the sandbox
             return agent(task, sandbox)
 
         return work

@@ -26,43 +26,45 @@ if TYPE_CHECKING:
 WHY = "it was cancelled while it waited for a person"
 
 
-def cancel_waiting_run(tools: RunDependencies, run_id: str) -> "RunReport | None":
+def cancel_waiting_run(dependencies: RunDependencies, run_id: str) -> "RunReport | None":
     """Report a waiting run as cancelled; None if the run does not wait.
 
     Denies its pending approvals and removes its checkpoint and snapshots.
     """
-    if not _waits(tools, run_id):
+    if not _waits(dependencies, run_id):
         return None
-    with tools.open_approvals() as approvals:
+    with dependencies.open_approvals() as approvals:
         deny_pending_approvals(approvals, run_id)
-    return reconcile_run(tools, run_id, KeyboardInterrupt(WHY), of="waiting")
+    return reconcile_run(dependencies, run_id, KeyboardInterrupt(WHY), of="waiting")
 
 
 def deny_pending_approvals(approvals: "Approvals", run_id: str) -> None:
     """Deny the approvals of a cancelled run, also those decided after the cancellation."""
     for one in approvals.list(run_id=run_id, pending=True):
-        with suppress(ApprovalDecided):  # somebody was faster, and is not heard any more
+        with suppress(
+            ApprovalDecided
+        ):  # a person has decided meanwhile; the run is cancelled all the same
             approvals.decide(one.id, "denied", by="harness", reason=WHY)
 
 
-def cancel_waiting_run_and_flow_run(tools: RunDependencies, entry: RunEntry) -> None:
+def cancel_waiting_run_and_flow_run(dependencies: RunDependencies, entry: RunEntry) -> None:
     """Like `cancel_waiting_run`; also cancel its suspended flow run."""
     if entry.suspends and entry.flow_run_id:
-        # One that the server forgot is gone on with by nobody.
+        # ObjectNotFound: the server no longer has this flow run, so nothing will resume it.
         with get_client(sync_client=True) as client, suppress(ObjectNotFound):
             client.set_flow_run_state(UUID(entry.flow_run_id), Cancelled(message=WHY), force=True)
-    cancel_waiting_run(tools, entry.run_id)
+    cancel_waiting_run(dependencies, entry.run_id)
 
 
-def cancel_waiting_runs(tools: RunDependencies) -> int:
+def cancel_waiting_runs(dependencies: RunDependencies) -> int:
     """End all waiting runs of this home whose flow runs were cancelled; return how many."""
-    with tools.open_approvals() as approvals:
+    with dependencies.open_approvals() as approvals:
         # Not only the pending ones: a person may have decided since the flow run was cancelled.
-        asked = {one.run_id for one in approvals.list()}
-    waiting = filter(None, (_waits(tools, run_id) for run_id in sorted(asked)))
+        run_ids = {one.run_id for one in approvals.list()}
+    waiting = filter(None, (_waits(dependencies, run_id) for run_id in sorted(run_ids)))
     with get_client(sync_client=True) as client:
         return sum(
-            cancel_waiting_run(tools, entry.run_id) is not None
+            cancel_waiting_run(dependencies, entry.run_id) is not None
             for entry in waiting
             if entry.suspends
             and entry.flow_run_id
@@ -70,9 +72,9 @@ def cancel_waiting_runs(tools: RunDependencies) -> int:
         )
 
 
-def _waits(tools: RunDependencies, run_id: str) -> RunEntry | None:
-    with suppress(RunNotFound):  # a plan is none of these runs
-        entry = read_entry(tools.runs, run_id)
+def _waits(dependencies: RunDependencies, run_id: str) -> RunEntry | None:
+    with suppress(RunNotFound):  # approvals of plans have no run folder
+        entry = read_entry(dependencies.runs, run_id)
         return entry if entry.state == "waiting" else None
     return None
 

@@ -61,7 +61,9 @@ class Delivery:
             self.collect(sandbox, ended=None)
             self.publish()
         except HarnessError as error:
-            self.notices = (f"the work is not on its branch: {self._workshop.redact(str(error))}",)
+            self.notices = (
+                f"the work could not be put on its branch: {self._workshop.redact(str(error))}",
+            )
 
     def keep_lane(self, name: str, fork: PersistentSandbox) -> None:
         """Save the work of an agent that lost a competition, as a branch of the bare repository.
@@ -72,7 +74,9 @@ class Delivery:
         try:
             lost = collect_work(fork, self._base, branch, message=f"harness: {name} did not win")
         except (WorkRefused, SandboxLost) as error:
-            self._tell(f"what {name} made is not kept: {self._workshop.redact(str(error))}")
+            self._tell(
+                f"the work of {name} could not be saved: {self._workshop.redact(str(error))}"
+            )
             return
         now = self._checkpoints.current
         if lost is not None and branch not in now.lost:

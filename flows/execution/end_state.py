@@ -66,16 +66,16 @@ def _set_noted(client: "SyncPrefectClient", runs: Path, note: Path, api: str) ->
     own = note.parent
     try:
         with run_lock(runs, own.name):
-            asked, report = try_read_record(own), load_report(own)
-            if asked is None or asked.flow_run_id is None or report is None:
+            record, report = try_read_record(own), load_report(own)
+            if record is None or record.flow_run_id is None or report is None:
                 return False
-            _set(client, UUID(asked.flow_run_id), report, read_diff(runs, own.name))
+            _set(client, UUID(record.flow_run_id), report, read_diff(runs, own.name))
             note.unlink()
             return True
-    except RunNotResumable:  # the run goes on, in another process
+    except RunNotResumable:  # another process has resumed the run
         return False
     except ObjectNotFound:
-        if note.read_text() == api:  # else it is a flow run of another server
+        if note.read_text() == api:  # flow runs of other servers stay recorded
             note.unlink()
         return False
     except PrefectHTTPStatusError as error:
@@ -86,7 +86,7 @@ def _set_noted(client: "SyncPrefectClient", runs: Path, note: Path, api: str) ->
 def _set(client: "SyncPrefectClient", flow_run: UUID, report: RunReport, diff: str) -> None:
     state = client.read_flow_run(flow_run).state
     if state is not None and state.is_final() and not state.is_crashed():
-        return  # the server had heard of the end
+        return  # the server has the final state
     for task in client.read_task_runs(
         flow_run_filter=filters.FlowRunFilter(id=filters.FlowRunFilterId(any_=[flow_run])),
         task_run_filter=filters.TaskRunFilter(

@@ -67,7 +67,7 @@ def open_pull_request(forge: Forge, wanted: PullRequest) -> str:
     import httpx
 
     try:
-        # A redirect would carry the token to wherever it leads.
+        # Redirects are not followed: they would send the token to another host.
         with httpx.Client(
             base_url=forge.api, headers=_headers(forge), timeout=TIMEOUT_S, follow_redirects=False
         ) as client:
@@ -98,14 +98,14 @@ def _opened(forge: Forge, client: "httpx.Client", branch: str) -> str | None:
     owner = forge.project.partition("/")[0]
     match forge.kind:
         case "github":
-            asked = {"state": "open", "head": f"{owner}:{branch}"}
+            params = {"state": "open", "head": f"{owner}:{branch}"}
         case "gitlab":
-            asked = {"state": "opened", "source_branch": branch}
+            params = {"state": "opened", "source_branch": branch}
         case "gitea":
-            asked = {"state": "open", "sort": "recentupdate"}
+            params = {"state": "open", "sort": "recentupdate"}
         case _:
             assert_never(forge.kind)
-    answer = client.get(f"{_place(forge)}/{_collection(forge)}", params=asked)
+    answer = client.get(f"{_place(forge)}/{_collection(forge)}", params=params)
     found: Sequence[Mapping[str, object]] = answer.raise_for_status().json()
     mine = (one for one in found if _branch_of(forge, one) == branch)
     return next((_page(forge, one) for one in mine), None)
@@ -122,8 +122,8 @@ def _asked(forge: Forge, wanted: PullRequest, base: str) -> dict[str, object]:
     title = wanted.title[:TITLE_CAP]
     match forge.kind:
         case "github":
-            asked = {"head": wanted.branch, "base": base, "title": title, "body": wanted.body}
-            return {**asked, "draft": wanted.draft}
+            params = {"head": wanted.branch, "base": base, "title": title, "body": wanted.body}
+            return {**params, "draft": wanted.draft}
         case "gitlab":
             return {
                 "source_branch": wanted.branch,

@@ -1,7 +1,8 @@
-"""Build the report of a run from its parts."""
+"""Builds the report of a run from its parts, and logs its network access."""
 
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from blueprints.report import build_report, exception_reports
@@ -10,12 +11,12 @@ from contracts.run import RunContext, RunReport, RunStatus, SurfacedMemory
 from flows.execution.delivery import Delivery
 from flows.execution.pending_approvals import PendingApprovals
 from flows.runs.checkpoints import Checkpoints
-from flows.runs.egress import EgressLog
 from flows.runs.layout import TRAJECTORY
 from flows.runs.model_calls import total_usage
 from flows.runs.request import FlowRun, ResolvedRequest
 from nodes.node_errors import describe_node_error, failed_node_durations
 from nodes.text import Redact
+from sandbox.egress import EgressEvent
 from sandbox.git import redact_url
 
 
@@ -58,6 +59,38 @@ def interruption_by(error: BaseException, *, resumable: bool, redact: Redact) ->
         blamed_line=redact(describe_node_error(error) or ""),
         raised_in=failed_node_durations(error),
     )
+
+
+MAX_NOTICES = 20
+
+
+MAX_EVENTS = 10_000
+"""Decisions that are logged. The last line says that more were made."""
+
+
+class EgressLog:
+    """Appends each decision to `egress.jsonl`; refused hosts become notices in the report."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._refused: dict[str, str] = {}
+        self._count = 0
+
+    def __call__(self, event: EgressEvent) -> None:
+        self._count += 1
+        if self._count > MAX_EVENTS:
+            return
+        with self._path.open("a") as file:
+            last = {"more": "not written"} if self._count == MAX_EVENTS else {}
+            file.write(json.dumps(asdict(event) | last) + "\n")
+        if event.kind == "refused":
+            self._refused[f"{event.host}:{event.port}"] = event.reason
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """One line for each of the first twenty refused hosts."""
+        refused = list(self._refused.items())[:MAX_NOTICES]
+        return tuple(f"no network access to {place}: {reason}" for place, reason in refused)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,14 +163,14 @@ def run_report(
 def _notices(known: RunFacts, stopped: Interruption | None) -> Iterator[str]:
     now, work = known.checkpoints.current, known.delivery.work
     for when in now.went_on:
-        yield f"went on {when}, without running them again"
+        yield f"resumed {when}; finished nodes are not run again"
     if stopped and stopped.resumable:
-        again = f"`harness runs resume {known.ctx.run_id}` goes on"
-        yield f"the nodes did not come to an end: {again}"
+        again = f"`harness runs resume {known.ctx.run_id}` continues it"
+        yield f"the run stopped before its last node: {again}"
     suspends = known.flow_run is not None and known.flow_run.suspends
     yield from known.pending_approvals.notices(suspends=suspends)
     for branch in now.lost:
-        yield f"what did not win is kept: {now.base.bare} has {branch}"
+        yield f"the work of an agent that lost is in {now.base.bare}, branch {branch}"
     yield from now.notices
     yield from now.base.notices
     yield from work.notices if work else ()

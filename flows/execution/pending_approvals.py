@@ -68,7 +68,7 @@ class PendingApprovals:
             while looking:
                 waits = self._work_waits(approvals)
                 self._asked = approvals.list(run_id=self._run_id)
-                looking = waits and not self.is_waiting  # somebody decided just now
+                looking = waits and not self.is_waiting  # a person has decided since: check again
 
     def _work_needs_approval(self) -> bool:
         """Return True if the request pushes work of deterministic nodes that changes protected

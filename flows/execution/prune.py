@@ -55,5 +55,5 @@ def prune(
 def _lost(runs: Path, branch: Branch) -> str | None:
     """Return the run in which this branch's agent lost; None for any other branch."""
     _, run_id, name = branch.name.split("/", maxsplit=2)
-    asked = try_read_record(runs / run_id)
-    return run_id if asked is not None and name.startswith(f"{asked.name}.") else None
+    record = try_read_record(runs / run_id)
+    return run_id if record is not None and name.startswith(f"{record.name}.") else None

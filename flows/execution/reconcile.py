@@ -46,38 +46,44 @@ def reconcile_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectStat
     A run whose own process wrote its report is left unchanged.
     """
     settings, run_id = load_settings(), str(flow_run.id)[-8:]
-    tools = build_dependencies(settings)
-    record_late(tools)
-    asked = try_read_record(tools.runs / run_id)
-    if asked is not None and asked.flow_run_id != str(flow_run.id):
-        return  # another run, whose id ends alike
-    why = KeyboardInterrupt() if state.is_cancelling() else Unavailable(_died(state.message))
-    if reconcile_run(tools, run_id, why) is None:
+    dependencies = build_dependencies(settings)
+    record_late(dependencies)
+    record = try_read_record(dependencies.runs / run_id)
+    if record is not None and record.flow_run_id != str(flow_run.id):
+        return  # the record belongs to another flow run whose id has the same end
+    why = (
+        KeyboardInterrupt() if state.is_cancelling() else Unavailable(_death_reason(state.message))
+    )
+    if reconcile_run(dependencies, run_id, why) is None:
         return
-    with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
+    with suppress(Unavailable):  # Docker is unavailable: containers are reaped later
         reap(docker_engine(), sandbox_owner(settings))
     crash_open_tasks(flow_run.id, state.message)
 
 
-def reconcile_lost_runs(tools: RunDependencies) -> int:
+def reconcile_lost_runs(dependencies: RunDependencies) -> int:
     """Report the newest runs whose process was killed; return how many were reported or recorded.
 
     Needed for runs of the command line, which have no worker. A run that died after its report is
     only recorded in memory.
     """
-    late = record_late(tools)
-    lost = [entry.run_id for entry in list_runs(tools.runs, limit=NEWEST) if entry.state == "lost"]
-    return late + sum(_is_settled(tools, run_id) for run_id in lost)
+    late = record_late(dependencies)
+    lost = [
+        entry.run_id
+        for entry in list_runs(dependencies.runs, limit=NEWEST)
+        if entry.state == "lost"
+    ]
+    return late + sum(_try_reconcile(dependencies, run_id) for run_id in lost)
 
 
-def _is_settled(tools: RunDependencies, run_id: str) -> bool:
+def _try_reconcile(dependencies: RunDependencies, run_id: str) -> bool:
     try:
-        return reconcile_run(tools, run_id, Unavailable(_died(None))) is not None
-    except HarnessError as error:  # the others are settled all the same
-        _log.warning("run %s is not settled yet: %s", run_id, error)
+        return reconcile_run(dependencies, run_id, Unavailable(_death_reason(None))) is not None
+    except HarnessError as error:  # go on with the other runs
+        _log.warning("run %s is not reconciled yet: %s", run_id, error)
         return False
     except Exception:  # noqa: BLE001 - a door: one damaged run holds up no other
-        _log.exception("run %s could not be settled", run_id)
+        _log.exception("run %s could not be reconciled", run_id)
         return False
 
 
@@ -98,51 +104,51 @@ def crash_open_tasks(flow_run_id: "UUID", message: str | None) -> None:
 
 
 def reconcile_run(
-    tools: RunDependencies, run_id: str, why: BaseException, *, of: State = "lost"
+    dependencies: RunDependencies, run_id: str, why: BaseException, *, of: State = "lost"
 ) -> RunReport | None:
     """Write the report of a run whose process is gone; return None if the state is not `of`.
 
     Finished nodes stay finished and the run can be resumed, except a run that waited for a person.
     """
     try:
-        asked = read_record(tools.runs / run_id)
-        if asked is None or read_entry(tools.runs, run_id).state != of:
+        record = read_record(dependencies.runs / run_id)
+        if record is None or read_entry(dependencies.runs, run_id).state != of:
             return None
-        with run_lock(tools.runs, run_id):
-            if read_entry(tools.runs, run_id).state != of:
+        with run_lock(dependencies.runs, run_id):
+            if read_entry(dependencies.runs, run_id).state != of:
                 return None
-            return _settled(tools, asked, why, is_abandoned=of == "waiting")
-    except (RunNotResumable, RunNotFound):  # another process does it, or it is gone or damaged
+            return _report_dead_run(dependencies, record, why, is_abandoned=of == "waiting")
+    except (RunNotResumable, RunNotFound):  # executed by another process, gone, or damaged
         return None
 
 
-def _settled(
-    tools: RunDependencies, asked: RunRecord, why: BaseException, *, is_abandoned: bool
+def _report_dead_run(
+    dependencies: RunDependencies, record: RunRecord, why: BaseException, *, is_abandoned: bool
 ) -> RunReport | None:
-    run_id, folder = asked.run_id, tools.runs / asked.run_id
-    start = checkpoint.read(folder, asked.repo)
+    run_id, folder = record.run_id, dependencies.runs / record.run_id
+    start = checkpoint.read(folder, record.repo)
     if start is None:
-        return finish_queued(tools, asked, why) if asked.queued else None
-    request = _request(asked)
-    flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None
-    with tools.open_event_log() as append, tools.open_notes() as notes:
+        return finish_queued(dependencies, record, why) if record.queued else None
+    request = _request(record)
+    flow_run = FlowRun(record.flow_run_id, "") if record.flow_run_id else None
+    with dependencies.open_event_log() as append, dependencies.open_notes() as notes:
         known = StartPoint(checkpoint.resume_checkpoint(start), resumed=True)
-        run = RunState(request, known, folder, run_id, flow_run, tools, append, notes)
+        run = RunState(request, known, folder, run_id, flow_run, dependencies, append, notes)
         run.checkpoints.current = start  # without the line "went on": the run has only stopped
         run.is_abandoned = is_abandoned
         run.ctx = _finished_nodes(request, start, run_id)
         return run.finish(why)
 
 
-def _request(asked: RunRecord) -> ResolvedRequest:
+def _request(record: RunRecord) -> ResolvedRequest:
     """Return the recorded request. If the blueprint cannot be loaded, use empty nodes with its
     names."""
     try:
-        with chdir(Path.cwd()):  # the worker's process goes on
-            return recorded_request(asked)
+        with chdir(Path.cwd()):  # the worker's process must keep its directory
+            return recorded_request(record)
     except RunNotResumable:
-        nodes = [deterministic(name, "", command("false")) for name in asked.nodes]
-        return request_for(asked, Blueprint(name=asked.name, description="", nodes=nodes))
+        nodes = [deterministic(name, "", command("false")) for name in record.nodes]
+        return request_for(record, Blueprint(name=record.name, description="", nodes=nodes))
 
 
 def _finished_nodes(request: ResolvedRequest, start: Checkpoint, run_id: str) -> RunContext:
@@ -154,5 +160,5 @@ def _finished_nodes(request: ResolvedRequest, start: Checkpoint, run_id: str) ->
     return replace(run_nodes(finished, ctx, known), repo=request.repo)
 
 
-def _died(message: str | None) -> str:
-    return f"the run's process died: {message or 'nobody knows why'}"
+def _death_reason(message: str | None) -> str:
+    return f"the run's process died: {message or 'reason unknown'}"

@@ -12,8 +12,8 @@ from blueprints.find import find_blueprint
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid, RunNotReplayable
 from contracts.run import RunContext, RunReport
 from flows.execution.dependencies import RunDependencies
+from flows.execution.outcome import EgressLog
 from flows.runs.checkpoint import UsedBudget
-from flows.runs.egress import EgressLog
 from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.request import ResolvedRequest, new_run_id
 from flows.runs.resume import request_for
@@ -97,17 +97,17 @@ def _recorded_request(own: Path, report: RunReport) -> Iterator[ResolvedRequest]
 def _do(
     request: ResolvedRequest,
     base: BaseCommit,
-    shop: RunDependencies,
+    dependencies: RunDependencies,
     folder: Path,
     watch: RunListener,
 ) -> WorkCommit | None:
     run_id = new_run_id()
     branch = f"harness/{run_id}/{request.definition.name}"
     with (
-        shop.open_agents(
+        dependencies.open_agents(
             request, run_id, folder, watch.on_line, UsedBudget(), NO_CONVERSATIONS
         ) as run_agent,
-        shop.open_sandbox(request, run_id, EgressLog(folder / EGRESS), None) as opened,
+        dependencies.open_sandbox(request, run_id, EgressLog(folder / EGRESS), None) as opened,
     ):
         clone_into_sandbox(opened.sandbox, base, branch)
         ctx = RunContext(
@@ -117,10 +117,10 @@ def _do(
             repo=request.repo,
             agent=request.agent,
             model=request.model,
-            env={**shop.env, **opened.env},
+            env={**dependencies.env, **opened.env},
             options=request.inside_sandbox(base.forked_at).options,
         )
-        run_node = NodeRunner(opened.sandbox, run_agent, listener=watch, redact=shop.redact)
-        with suppress(ModelUnavailable, OptionInvalid):  # no reply is left: a difference, or not
+        run_node = NodeRunner(opened.sandbox, run_agent, listener=watch, redact=dependencies.redact)
+        with suppress(ModelUnavailable, OptionInvalid):  # no recorded reply is left
             run_nodes(request.definition.nodes, ctx, run_node)
         return collect_work(opened.sandbox, base, branch, message="replay")

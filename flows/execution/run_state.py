@@ -8,14 +8,13 @@ from contracts.run import RunContext, RunReport, SurfacedMemory
 from flows.audit.run_events import AppendEvents, RunEvents
 from flows.execution.delivery import Delivery
 from flows.execution.dependencies import RunDependencies
-from flows.execution.outcome import RunFacts, interruption_by, run_report
+from flows.execution.outcome import EgressLog, RunFacts, interruption_by, run_report
 from flows.execution.pending_approvals import PendingApprovals
 from flows.execution.unrecorded import UnrecordedRun, mark_recorded, mark_unrecorded
 from flows.recall.notes import RunNotes
 from flows.recall.playbooks import MemoryUnavailable
 from flows.runs.checkpoint import StartPoint, UsedBudget
 from flows.runs.checkpoints import Checkpoints
-from flows.runs.egress import EgressLog
 from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.model_calls import total_usage
 from flows.runs.request import FlowRun, ResolvedRequest

@@ -9,7 +9,7 @@ from contracts.errors import ImageUnavailable, RunNotResumable, Unavailable
 from contracts.sandbox import SnapshotId
 from flows.config.settings import Settings
 from flows.execution.dependencies import OpenedSandbox
-from flows.runs.owner import home_owner
+from flows.runs.home import home_owner
 from flows.runs.request import ResolvedRequest
 from sandbox.container import DockerSandbox
 from sandbox.egress import EgressProxy, OnEvent
@@ -86,7 +86,7 @@ def _sweeping(docker: DockerEngine, ours: str) -> Iterator[None]:
     seconds."""
 
     def sweep() -> None:
-        with suppress(Unavailable):  # what will not go stays for `harness sandbox reap` to tell
+        with suppress(Unavailable):  # `harness sandbox reap` reports what cannot be removed
             reap(docker, ours)
 
     with ThreadPoolExecutor(1, thread_name_prefix="sweep") as thread:
@@ -101,7 +101,7 @@ def _kept(docker: DockerEngine, files: SnapshotId, run_id: str) -> SnapshotId:
         docker.layers(files)
     except ImageUnavailable as error:
         raise RunNotResumable(
-            f"run {run_id} cannot go on: its files {files!r} are gone from the Docker engine; "
+            f"run {run_id} cannot be resumed: its snapshot {files!r} is gone from the Docker engine; "
             "`harness run` starts another"
         ) from error
     return files
@@ -113,7 +113,7 @@ def snapshot_remover(
     """Return a function that removes a run's snapshots except those it is given."""
 
     def forget(run_id: str, but: Collection[SnapshotId]) -> None:
-        # What cannot be removed now is reaped at its deadline.
+        # A snapshot that cannot be removed now is reaped at its deadline.
         with suppress(Unavailable):
             remove_checkpoints(engine(), home_owner(settings.home), run_id, keep=but)
 

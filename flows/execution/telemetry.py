@@ -38,7 +38,7 @@ class RunTrace(Protocol):
 
     def perform(self, perform: WrapNode) -> WrapNode: ...
 
-    def dependencies(self, tools: RunDependencies) -> RunDependencies: ...
+    def dependencies(self, dependencies: RunDependencies) -> RunDependencies: ...
 
     def ended(self, report: RunReport, trajectory: Path) -> None: ...
 
@@ -49,8 +49,8 @@ class _Silent:
     def perform(self, perform: WrapNode) -> WrapNode:
         return perform
 
-    def dependencies(self, tools: RunDependencies) -> RunDependencies:
-        return tools
+    def dependencies(self, dependencies: RunDependencies) -> RunDependencies:
+        return dependencies
 
     def ended(self, report: RunReport, trajectory: Path) -> None:
         pass
@@ -95,15 +95,15 @@ class _Told:
 
         return told
 
-    def dependencies(self, tools: RunDependencies) -> RunDependencies:
+    def dependencies(self, dependencies: RunDependencies) -> RunDependencies:
         @contextmanager
         def open_sandbox(
             request: ResolvedRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
         ) -> Iterator[OpenedSandbox]:
-            with tools.open_sandbox(request, run_id, on_event, files) as opened:
+            with dependencies.open_sandbox(request, run_id, on_event, files) as opened:
                 yield OpenedSandbox(TracedSandbox(opened.sandbox, self._tracer), opened.env)
 
-        return replace(tools, open_sandbox=open_sandbox)
+        return replace(dependencies, open_sandbox=open_sandbox)
 
     def ended(self, report: RunReport, trajectory: Path) -> None:
         """Make spans of the model calls in the trajectory, and count the run."""
@@ -129,7 +129,7 @@ def _exporting(endpoint: str, service: str) -> Iterator[_Exporter]:
 
     Data that the collector does not accept within `FLUSH_TIMEOUT_MS` is dropped.
     """
-    # OpenTelemetry takes 0.2 s to import, and telemetry is off by default.
+    # Importing OpenTelemetry takes 0.2 s, and telemetry is off by default.
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.metrics import MeterProvider

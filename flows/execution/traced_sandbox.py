@@ -82,7 +82,7 @@ def traced_span(
     ) as span:
         try:
             yield span
-        except BaseException as error:  # Ctrl-C too: it is told, and goes on its way
+        except BaseException as error:  # recorded and raised again, Ctrl-C too
             span.set_status(StatusCode.ERROR)
             span.set_attribute("error.type", type(error).__name__)
             raise

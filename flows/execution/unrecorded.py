@@ -27,9 +27,9 @@ class UnrecordedRun:
     over: bool
 
 
-def mark_unrecorded(folder: Path, untold: UnrecordedRun) -> None:
+def mark_unrecorded(folder: Path, unrecorded_run: UnrecordedRun) -> None:
     """Mark the run's report as not yet recorded in memory."""
-    write_in_home(folder / UNTOLD, json.dumps(asdict(untold)), run_id=folder.name)
+    write_in_home(folder / UNTOLD, json.dumps(asdict(unrecorded_run)), run_id=folder.name)
 
 
 def mark_recorded(folder: Path) -> None:
@@ -37,45 +37,47 @@ def mark_recorded(folder: Path) -> None:
     (folder / UNTOLD).unlink(missing_ok=True)
 
 
-def record_late(tools: RunDependencies) -> int:
+def record_late(dependencies: RunDependencies) -> int:
     """Record the marked reports in memory; return how many. Recording one twice has no effect.
 
     A report that cannot be recorded keeps its mark for the next call.
     """
-    return sum(_told(tools, own) for own in list(_noted(tools.runs)))
+    return sum(_try_record(dependencies, own) for own in list(_marked(dependencies.runs)))
 
 
-def _told(tools: RunDependencies, own: Path) -> bool:
+def _try_record(dependencies: RunDependencies, own: Path) -> bool:
     try:
-        return _tell(tools, own)
-    except (RunNotResumable, RunNotFound):  # another process does it, or it is gone
+        return _record(dependencies, own)
+    except (RunNotResumable, RunNotFound):  # executed by another process, or gone
         return False
     except HarnessError as error:
-        _log.warning("memory is not told of run %s: %s", own.name, error)
+        _log.warning("run %s is not recorded in memory: %s", own.name, error)
         return False
     except Exception:  # noqa: BLE001 - a door: one damaged run holds up no other
-        _log.exception("memory could not be told of run %s", own.name)
+        _log.exception("run %s could not be recorded in memory", own.name)
         return False
 
 
-def _noted(folder: Path) -> Iterator[Path]:
+def _marked(folder: Path) -> Iterator[Path]:
     for path in folder.glob(f"*/{UNTOLD}"):
-        asked = runs.try_read_record(path.parent)
-        if asked is not None and runs.has_run_exited(path.parent, asked):
+        record = runs.try_read_record(path.parent)
+        if record is not None and runs.has_run_exited(path.parent, record):
             yield path.parent
 
 
-def _tell(tools: RunDependencies, own: Path) -> bool:
-    with run_lock(tools.runs, own.name):
+def _record(dependencies: RunDependencies, own: Path) -> bool:
+    with run_lock(dependencies.runs, own.name):
         path, report = own / UNTOLD, own / REPORT
         if not path.is_file() or not report.is_file():
             return False
-        untold = TypeAdapter(UnrecordedRun).validate_json(path.read_bytes())
-        known = runs.read_report(tools.runs, own.name)
-        if isinstance(tools.memory.record(known, untold.verdict_later), MemoryUnavailable):
+        unrecorded_run = TypeAdapter(UnrecordedRun).validate_json(path.read_bytes())
+        known = runs.read_report(dependencies.runs, own.name)
+        if isinstance(
+            dependencies.memory.record(known, unrecorded_run.verdict_later), MemoryUnavailable
+        ):
             return False
-        if untold.over:
+        if unrecorded_run.over:
             (own / CHECKPOINT).unlink(missing_ok=True)
-            tools.remove_snapshots(own.name, ())
+            dependencies.remove_snapshots(own.name, ())
         mark_recorded(own)
         return True

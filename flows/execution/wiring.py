@@ -24,10 +24,10 @@ from flows.recall.notes import run_notes
 from flows.recall.playbooks import OpenTools, run_memory
 from flows.runs.check_request import check_request
 from flows.runs.checkpoint import UsedBudget
+from flows.runs.home import home_owner
 from flows.runs.layout import TRAJECTORY
-from flows.runs.owner import home_owner
 from flows.runs.request import ResolvedRequest
-from flows.runs.secret_reads import node_rules, secrets_read
+from flows.runs.trajectory_events import node_rules, secrets_read
 from nodes.agents.conversation import ConversationStore, redacted_store
 from nodes.agents.runner import MakeAgent, agent_runner
 from nodes.execute import RunAgent
@@ -114,13 +114,13 @@ def _check(
 def _check_models(request: ResolvedRequest, settings: Settings) -> tuple[str, ...]:
     """Ask the gateway whether it can call the models; return a notice for each without a known
     price."""
-    asked = sorted(request.models)
-    if not asked:
+    models = sorted(request.models)
+    if not models:
         return ()
-    from flows.services.gateway import connect  # with its client, as for agents
+    from flows.services.gateway import connect  # imports the HTTP client
 
     with connect(settings) as client:
-        free = [m for m in asked if not client.check_model(m) and m not in settings.prices]
+        free = [m for m in models if not client.check_model(m) and m not in settings.prices]
     return tuple(
         f"no price is known for {model!r}: a budget in dollars cannot stop it"
         for model in (free if request.budget_usd else ())
@@ -131,7 +131,7 @@ def _reflecting(settings: Settings) -> Complete:
     """Return a function that calls a model through the gateway, which the first call starts."""
 
     def complete(request: ChatRequest) -> Reply:
-        from flows.services.complete import complete_through_gateway  # with the gateway's client
+        from flows.services.complete import complete_through_gateway  # imports the HTTP client
 
         with complete_through_gateway(settings, purpose="reflect") as ask:
             return ask(request)
@@ -166,7 +166,7 @@ def _agents(
         with ExitStack() as stack:
             made: Mapping[str, MakeAgent] = {}
             if request.agents:
-                # All that agents stand on takes 70 ms to import, which other runs need not pay.
+                # Importing the agents takes 70 ms, which runs without agents need not pay.
                 from flows.execution.agents import agents_behind_gateway, bounded_gate
                 from flows.services.gateway import open_gateway_run
 

@@ -41,8 +41,8 @@ def check_changes(
     How a file was changed does not matter (a tool call, a shell command, a test): only the work
     counts.
     """
-    asked = approvals.list(run_id=run_id)
-    found = [one for one in _unpermitted(work, base, bounds) if not was_approved(one, asked)]
+    known = approvals.list(run_id=run_id)
+    found = [one for one in _unpermitted(work, base, bounds) if not was_approved(one, known)]
     if not found:
         return WorkCheck()
     if not bounds.ask:
@@ -51,11 +51,11 @@ def check_changes(
         change_request(one, bounds, run_id=run_id, diff=_diff(base, work, one.change))
         for one in found
     ]
-    said = [approvals.ask(question) for question in questions]
-    denied = [one for one, answer in zip(found, said, strict=True) if answer.status == "denied"]
+    answers = [approvals.ask(question) for question in questions]
+    denied = [one for one, answer in zip(found, answers, strict=True) if answer.status == "denied"]
     if denied:
         return WorkCheck(f"{_named(denied)}, which a person refused")
-    if not all(answer.status == "approved" for answer in said):
+    if not all(answer.status == "approved" for answer in answers):
         return WorkCheck(waits=True)
     used = [approvals.consume(question) for question in questions]
     return WorkCheck(None if all(used) else f"{_named(found)}: the approval is not there any more")

@@ -24,59 +24,65 @@ from flows.runs.signals import LOOK_S, LOOK_UNDER_WORKER_S, exit_when_cancelled,
 
 
 def attempt_run(
-    request: ResolvedRequest, tools: RunDependencies, run_id: str, this: FlowRun, watch: RunListener
+    request: ResolvedRequest,
+    dependencies: RunDependencies,
+    run_id: str,
+    this: FlowRun,
+    watch: RunListener,
 ) -> RunReport:
     """Execute the run, or continue it; publish and return its report."""
     settings = load_settings()
-    before = reported_at(tools.runs, run_id)
+    before = reported_at(dependencies.runs, run_id)
     with trace_run(settings.telemetry, request, run_id) as trace:
         try:
             look_s = LOOK_UNDER_WORKER_S if this.suspends else LOOK_S
             look = exit_when_cancelled(this.id, every_s=look_s)
-            noted = partial(waiting_in_queue, tools.runs, run_id, request, this)
+            noted = partial(waiting_in_queue, dependencies.runs, run_id, request, this)
             with look, wait_for_turn(request, settings.limits, queue=noted):
                 report = run_blueprint(
                     request,
-                    trace.dependencies(tools),
+                    trace.dependencies(dependencies),
                     run_id=run_id,
                     flow_run=this,
                     perform=trace.perform(node_task_runner()),
                     lanes=lambda: trace.perform(node_task_runner()),
                     watch=watch_in_log(watch),
                 )
-        except (KeyboardInterrupt, TerminationSignal) as told:
+        except (KeyboardInterrupt, TerminationSignal) as signal:
             with ignore_sigterm():
-                report = _cut_short(told, request, tools, run_id, this)
-        except Exception as error:  # a door: what a node's author wrote may raise anything
+                report = _cancelled_report(signal, request, dependencies, run_id, this)
+        except Exception as error:  # a door: a node may raise anything
             with suppress(HarnessError):
-                reconcile_run(tools, run_id, error, of="queued")
-                if reported_at(tools.runs, run_id) != before:
-                    _tell(read_report(tools.runs, run_id), tools, trace)
+                reconcile_run(dependencies, run_id, error, of="queued")
+                if reported_at(dependencies.runs, run_id) != before:
+                    _publish(read_report(dependencies.runs, run_id), dependencies, trace)
             raise
-        _tell(report, tools, trace)
+        _publish(report, dependencies, trace)
     return report
 
 
-def _tell(report: RunReport, tools: RunDependencies, trace: RunTrace) -> None:
+def _publish(report: RunReport, dependencies: RunDependencies, trace: RunTrace) -> None:
     """Report the run to telemetry and Prefect."""
-    trace.ended(report, tools.runs / report.run_id / TRAJECTORY)
-    publish_report(report, read_diff(tools.runs, report.run_id))
-    publish_view(tools.run_view(report.run_id), report.run_id)
+    trace.ended(report, dependencies.runs / report.run_id / TRAJECTORY)
+    publish_report(report, read_diff(dependencies.runs, report.run_id))
+    publish_view(dependencies.run_view(report.run_id), report.run_id)
 
 
-def _cut_short(
-    told: BaseException,
+def _cancelled_report(
+    signal: BaseException,
     request: ResolvedRequest,
-    tools: RunDependencies,
+    dependencies: RunDependencies,
     run_id: str,
     this: FlowRun,
 ) -> RunReport:
     """Return the report of a run that was cancelled, also before it started."""
     with suppress(RunNotFound):
-        return read_report(tools.runs, run_id)
-    if not is_known(tools.runs, run_id):
-        record_queued(tools.runs, run_id, request, this)
-    report = reconcile_run(tools, run_id, told, of=read_entry(tools.runs, run_id).state)
+        return read_report(dependencies.runs, run_id)
+    if not is_known(dependencies.runs, run_id):
+        record_queued(dependencies.runs, run_id, request, this)
+    report = reconcile_run(
+        dependencies, run_id, signal, of=read_entry(dependencies.runs, run_id).state
+    )
     if report is None:
-        raise told
+        raise signal
     return report

@@ -30,23 +30,23 @@ def cancel_any_run(settings: Settings, run: str) -> RunEntry:
     folder = settings.runs
     own = find_run(folder, run)
     entry = read_entry(folder, own.name)
-    asked = read_record(own)
+    record = read_record(own)
     if entry.state == "waiting":
         _withdraw(settings, entry)
         return read_entry(folder, own.name)
-    if asked is None or entry.state not in ("queued", "running"):
+    if record is None or entry.state not in ("queued", "running"):
         raise RunNotRunning(f"run {own.name} is not running: it is {entry.state}")
-    if not is_local(asked.process):
+    if not is_local(record.process):
         raise RunNotRunning(
             f"run {own.name} is done by a process of another machine: cancel it there, or its "
-            f"flow run {asked.flow_run_id} in the Prefect UI"
+            f"flow run {record.flow_run_id} in the Prefect UI"
         )
-    _end(asked.process, own / REPORT)
+    _end(record.process, own / REPORT)
     return read_entry(folder, own.name)
 
 
 def _withdraw(settings: Settings, entry: RunEntry) -> None:
-    # With Prefect and the stores, which ending a process does not need.
+    # Imports Prefect and the stores, which ending a process does not need.
     from flows.execution.wiring import build_dependencies
     from flows.orchestration.start import connected_to
     from flows.services.prefect_server import api_url

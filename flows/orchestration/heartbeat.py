@@ -23,7 +23,7 @@ def heartbeat() -> Iterator[None]:
         yield
         return
     over = Event()
-    # The context tells the thread which flow run this is, and which server.
+    # The context holds the flow run and the server for the thread.
     heart = Thread(
         target=copy_context().run, args=(_beat, over, every_s), name="heartbeat", daemon=True
     )

@@ -82,7 +82,7 @@ def _refused(held: ExitStack, names: list[str]) -> float | None:
 
     Prefect's own wait runs in a thread that would take the slot even after an interruption.
     """
-    # A server that is away for a while takes no run's turn away.
+    # An outage of the server does not cost a run its slot.
     taken = concurrency(names, max_retries=0, strict=True, raise_on_lease_renewal_failure=False)
     try:
         held.enter_context(taken)

@@ -147,7 +147,7 @@ def _row(hit: SearchResult, shown: bool, site: str | None) -> str:
 
 def _recorded(recorded: RecordedRun | MemoryUnavailable) -> str:
     if isinstance(recorded, MemoryUnavailable):
-        return f"Nothing yet, memory is told again: {plain_text(recorded.reason)}"
+        return f"Not recorded yet, will be retried: {plain_text(recorded.reason)}"
     credited = ", ".join(recorded.playbooks) or "no playbook"
     lines = [f"Outcome {recorded.outcome}, credited to {credited}."]
     if recorded.reflection and recorded.reflection.improvements:

@@ -24,8 +24,8 @@ def node_task_runner() -> WrapNode:
 
     def perform(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
         nonlocal last
-        # No tags: each would cost a question to the server about its concurrency limits.
-        # A function, for Prefect takes a string for a template.
+        # No tags: for each, Prefect asks the server for a concurrency limit.
+        # A function: Prefect treats a string as a template.
         run = _node_task.with_options(name=node.name, task_run_name=lambda: node.name)
         before = None if last is None else [allow_failure(last)]
         last = run(execute, return_state=True, wait_for=before)
@@ -59,7 +59,7 @@ def watch_in_log(watch: RunListener) -> RunListener:
     def say(words: str, *given: object) -> None:
         try:
             get_run_logger().info(words, *given)
-        except MissingContextError:  # in a thread that the node began itself
+        except MissingContextError:  # in a thread that the node started
             of_run.copy().run(say, words, *given)
 
     def on_complete(name: str, result: NodeResult) -> None:

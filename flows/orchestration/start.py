@@ -60,7 +60,7 @@ def run_in_prefect(
 
         flow = compile_blueprint(
             request.definition,
-            lambda: _workshop(request, settings, checked=flow_run_id is None),
+            lambda: _build_checked(request, settings, checked=flow_run_id is None),
             blueprint_ref=request.blueprint,
             run_id=run_id,
             watch=watch,
@@ -72,13 +72,11 @@ def run_in_prefect(
             with survive_outages(api, tell):
                 state = run_in_flow_run(flow, parameters, flow_run_id)
         except Exception as error:
-            # What the run itself raises is in its state: this is Prefect's engine at its end.
+            # Errors of the run are in its state; this comes from Prefect's engine.
             if not is_outage(error) or reported_at(settings.runs, run_id) in {None, before}:
                 raise
             record_unset_state(settings.runs / run_id, api)
-            if not isinstance(
-                error, ServerUnreachable
-            ):  # too busy for too long, of which nobody was told
+            if not isinstance(error, ServerUnreachable):  # the server was too busy to answer
                 raise
             return read_report(settings.runs, run_id)
         result = state.result(raise_on_failure=False)
@@ -90,8 +88,10 @@ def run_in_prefect(
     raise result
 
 
-def _workshop(request: ResolvedRequest, settings: Settings, *, checked: bool) -> "RunDependencies":
-    """What the run works with; asked for where its own secrets are set, and their gateway is."""
+def _build_checked(
+    request: ResolvedRequest, settings: Settings, *, checked: bool
+) -> "RunDependencies":
+    """Build the dependencies inside the flow run, where the run's secrets and gateway are set."""
     own = settings.model_copy(update={"gateway": load_settings().gateway})
     made = build_dependencies(own, wait_s=request.wait_approvals_s)
     return replace(made, check_request=_checked) if checked else made
@@ -114,10 +114,10 @@ def run_in_flow_run(
     flow_run = _reopened(flow_run_id) if flow_run_id else None
     if flow_run is None:
         return flow(**parameters, return_state=True)
-    asked = get_parameter_defaults(flow.fn) | parameters
-    own = {name: value for name, value in flow_run.parameters.items() if name in asked}
-    done = run_flow(flow, flow_run, asked | own, return_type="state")
-    return cast("State[RunReport]", done)  # run_flow's type covers flows of every kind
+    defaults = get_parameter_defaults(flow.fn) | parameters
+    own = {name: value for name, value in flow_run.parameters.items() if name in defaults}
+    done = run_flow(flow, flow_run, defaults | own, return_type="state")
+    return cast("State[RunReport]", done)  # run_flow is typed for all kinds of flows
 
 
 def _reopened(flow_run_id: str) -> "FlowRun | None":

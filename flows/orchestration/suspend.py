@@ -51,11 +51,13 @@ def _ask(approvals: "Approvals", approval: Approval, *, more: int) -> None:
     left_s = int((approval.expires_at - datetime.now(UTC)).total_seconds()) + _SLACK_S
     key = f"{_KEY}{approval.run_id}-{approval.id}"
     try:
-        said = suspend_flow_run(wait_for_input=_form(approval, more), key=key, timeout=left_s)
+        answer = suspend_flow_run(wait_for_input=_form(approval, more), key=key, timeout=left_s)
     except Pause:
-        resume_if_decided(str(flow_run.id), approvals, approval.run_id)  # decided just before
+        resume_if_decided(
+            str(flow_run.id), approvals, approval.run_id
+        )  # decided just before the form opened
         raise
-    status, reason = _read_form(said.model_dump(), approval)
+    status, reason = _read_form(answer.model_dump(), approval)
     with suppress(ApprovalDecided):
         approvals.decide(approval.id, status, by="the Prefect UI", reason=reason)
 
@@ -76,9 +78,9 @@ def resume_if_decided(
             key = state.state_details.pause_key or ""
             if any(key.endswith(f"-{one.id}") for one in waiting):
                 return "waits"
-            said = _filled_form(approvals.list(run_id=run_id))
-            with suppress(NotPausedError, FlowPauseTimeout):  # somebody else was faster
-                resume_flow_run(UUID(suspended), run_input=said)
+            form = _filled_form(approvals.list(run_id=run_id))
+            with suppress(NotPausedError, FlowPauseTimeout):  # another process resumed it
+                resume_flow_run(UUID(suspended), run_input=form)
         return "waits" if waiting else "goes on"
     return "over"
 
@@ -89,13 +91,13 @@ def resume_all_decided(approvals: "Approvals") -> int:
     chosen = FlowRunFilter(state=FlowRunFilterState(name=suspended))
     with get_client(sync_client=True) as client:
         found = client.read_flow_runs(flow_run_filter=chosen)
-    told = 0
+    resumed = 0
     for run in found:
         key = run.state.state_details.pause_key if run.state else None
         run_id = (key or "").removeprefix(_KEY).partition("-")[0]
         if key and key.startswith(_KEY) and approvals.list(run_id=run_id):
-            told += resume_if_decided(str(run.id), approvals, run_id) == "goes on"
-    return told
+            resumed += resume_if_decided(str(run.id), approvals, run_id) == "goes on"
+    return resumed
 
 
 def _waiting(approvals: "Approvals", run_id: str) -> list[Approval]:
@@ -112,7 +114,7 @@ class DecisionForm(RunInput):
 def _form(approval: Approval, more: int) -> type[DecisionForm]:
     """The form for one approval, with `more` still to come. The default answer is deny."""
     fields = {name: (kind, field) for name, kind, field in _fields(approval)}
-    made = create_model("Decide", __base__=DecisionForm, **fields)  # type: ignore[call-overload]  # known only now
+    made = create_model("Decide", __base__=DecisionForm, **fields)  # type: ignore[call-overload]  # fields known only at run time
     described: type[DecisionForm] = made.with_initial_data(description=form_text(approval, more))
     return described
 

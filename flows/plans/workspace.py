@@ -14,7 +14,7 @@ from contracts.paths import existing_path
 from contracts.sandbox import Sandbox, SnapshotId
 from flows.execution.dependencies import OpenedSandbox
 from flows.execution.work_check import refused_changes
-from flows.runs.snapshots import SnapshotTracker
+from flows.runs.checkpoints import SnapshotTracker
 from policy.errors import OperationFailed
 from sandbox.branches import publish_branch, push_branch
 from sandbox.repos import BaseCommit, fetch_base
@@ -96,7 +96,7 @@ class PlanWorkspace:
             SandboxLost: the sandbox is gone.
         """
         with self._lock:
-            files = self._files.keep() if self._files else None
+            files = self._files.save() if self._files else None
             if files is None or (self._kept is not None and self._kept.files == files):
                 return None
             self._kept = PlanSnapshot(files, self._began_as(), datetime.now(UTC))
@@ -162,7 +162,7 @@ class PlanWorkspace:
 
     def _soil(self) -> None:
         if self._files is not None:
-            self._files.soil()
+            self._files.discard()
 
     def _fill(self, sandbox: Sandbox) -> None:
         if _is_git(self._repo):

@@ -39,9 +39,9 @@ def curate_run(run: str, *, model: str | None = None) -> CurationResult:
     """
     settings, options = load_settings(), load_memory_settings()
     with configured_notebook(options) as book, _curator(settings, options) as complete:
-        told = run_story(settings.runs, run, book)
+        transcript = run_story(settings.runs, run, book)
         chosen = model or _model(settings, options)
-        return curate.curate_run(book, complete, chosen, told)
+        return curate.curate_run(book, complete, chosen, transcript)
 
 
 def curate_uncurated(run: str) -> CurationResult | None:
@@ -100,19 +100,19 @@ def run_story(runs: Path, run: str, book: Notebook) -> RunTranscript:
     """
     own = find_run(runs, run)
     report = read_report(runs, own.name)
-    asked = read_record(own) or RunRecord(
+    record = read_record(own) or RunRecord(
         run_id=own.name, blueprint="", name="", repo="", started_at="", process=""
     )
     rated = book.runs.rating(own.name)
     return RunTranscript(
         run_id=own.name,
         status=report.status,
-        intent="" if asked.intent_from else report.intent,
-        intent_source=asked.intent_from,
+        intent="" if record.intent_from else report.intent,
+        intent_source=record.intent_from,
         agent=report.agent,
-        viewer=validate_scope(Scope(user=asked.user or None, company=asked.company or None)),
+        viewer=validate_scope(Scope(user=record.user or None, company=record.company or None)),
         rating=rated.score if rated else None,
-        transcript=tuple(_said(own / TRAJECTORY, report, asked.intent_from)),
+        transcript=tuple(_said(own / TRAJECTORY, report, record.intent_from)),
     )
 
 
@@ -131,9 +131,9 @@ def _said(trajectory: Path, report: RunReport, intent_from: str) -> Iterator[str
 def _look(
     book: Notebook, run: str, settings: Settings, options: MemorySettings
 ) -> CurationResult | None:
-    with _curator(settings, options) as complete:  # each look has a budget of its own
-        told = run_story(settings.runs, run, book)
-        return curate.curate_once(book, complete, _model(settings, options), told)
+    with _curator(settings, options) as complete:  # each curation has its own budget
+        transcript = run_story(settings.runs, run, book)
+        return curate.curate_once(book, complete, _model(settings, options), transcript)
 
 
 def _recent(runs: Path, book: Notebook, since: datetime) -> list[str]:

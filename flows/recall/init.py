@@ -65,7 +65,7 @@ def copy_database() -> Path:
     """
     file = database_file(load_memory_settings().database(load_settings().home))
     if file is None:
-        raise OptionInvalid("the database is no file: copy it with its server's own tools")
+        raise OptionInvalid("the database is not a file: copy it with the tools of its server")
     if not file.is_file():
         raise OptionInvalid(f"no database file at {str(file)!r}: there is nothing to copy")
     return back_up(file)
@@ -73,7 +73,9 @@ def copy_database() -> Path:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.resolve().parent.mkdir(parents=True, exist_ok=True)  # it may be somebody's dotfile
+        path.resolve().parent.mkdir(
+            parents=True, exist_ok=True
+        )  # harness.toml may be a link to a dotfile
         write_atomically(path, text)
     except OSError as error:
         raise HomeUnavailable(f"cannot write {path}: {error.strerror}") from error

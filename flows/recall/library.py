@@ -66,8 +66,8 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     name = model if dimensions is None else f"{model}/{dimensions}"
     if model == LOCAL_MODEL:
         return Embedder(name=name, embed=mpnet.embed, max_distance=mpnet.MAX_DISTANCE)
-    for place, said in {"api_key": wanted.api_key, "url": wanted.url}.items():
-        if missing := unset_variables(said, environment()):
+    for place, value in {"api_key": wanted.api_key, "url": wanted.url}.items():
+        if missing := unset_variables(value, environment()):
             return Embedder(name=name, embed=_lacking(place, missing))
     made = embed_through_gateway(
         load_settings(),

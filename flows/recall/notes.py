@@ -78,7 +78,7 @@ def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
 
         def book() -> "Notebook":
             from flows.recall.library import (
-                configured_notebook,  # brings in SQLAlchemy, as late as can be
+                configured_notebook,  # imports SQLAlchemy
             )
 
             with lock:
@@ -91,7 +91,7 @@ def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
                 injection = book().inject(seat.viewer, seat.task)
                 book().runs.log_injection(seat.run_id, seat.node, injection)
             except Unavailable as error:
-                _log.warning("node %r goes on without notes: %s", seat.node, error)
+                _log.warning("node %r runs without notes: %s", seat.node, error)
                 return PromptBlock()
             site = pages_url(load_settings())
             return PromptBlock(text=injection.text, explanation=prompt_markdown(injection, site))
@@ -100,7 +100,7 @@ def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
             try:
                 shown = book().runs.injected_into(run_id)
             except Unavailable as error:
-                _log.warning("what run %s was given is not known: %s", run_id, error)
+                _log.warning("cannot read which notes run %s was shown: %s", run_id, error)
                 return SurfacedMemory()
             kinds = {one.entry_id: one.kind for one in shown}
             return SurfacedMemory(
@@ -109,12 +109,12 @@ def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
             )
 
         def earned(report: RunReport) -> bool:
-            from flows.recall.curation import is_worth_curating  # as above
+            from flows.recall.curation import is_worth_curating  # imports SQLAlchemy
 
             try:
                 return is_worth_curating(book(), report, options)
             except Unavailable as error:
-                _log.warning("run %s is not looked at: %s", report.run_id, error)
+                _log.warning("run %s is not curated: %s", report.run_id, error)
                 return False
 
         known = RunNotes(inject=give, surfaced=given, is_worth_curating=earned, curate=_learn)
@@ -122,12 +122,12 @@ def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
 
 
 def _learn(run_id: str) -> "CurationResult | None":
-    from flows.recall.curation import curate_uncurated  # brings in SQLAlchemy, as late as can be
+    from flows.recall.curation import curate_uncurated  # imports SQLAlchemy
 
     try:
         return curate_uncurated(run_id)
     except HarnessError as error:
-        _log.warning("run %s taught nothing: %s", run_id, error)
+        _log.warning("run %s could not be curated: %s", run_id, error)
         return None
 
 
@@ -164,8 +164,8 @@ def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -
 
     distance = injection.distances.get(entry.key)
     away = "" if distance is None else f"{distance:.2f}"
-    said = inert_line(searchable_text(entry)[:120])
+    text = inert_line(searchable_text(entry)[:120])
     kind = kind_of(entry)
     where = page_link(f"`harness {kind}s show {entry.id}`", site, kind, entry.id)
     scope = inert_line(scope_label(entry.scope))
-    return f"| {where} | {said} | {scope} | {inert_line(shown)} | {away} |"
+    return f"| {where} | {text} | {scope} | {inert_line(shown)} | {away} |"

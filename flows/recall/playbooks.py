@@ -62,7 +62,7 @@ def run_memory(
         try:
             return _surface(chosen, run_id, task)
         except Unavailable as error:
-            _log.warning("run %s goes on without memory: %s", run_id, error)
+            _log.warning("run %s continues without memory: %s", run_id, error)
             return _nothing(run_id, task)
 
     def shown(run_id: str) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def run_memory(
         try:
             return _shown(chosen, run_id)
         except Unavailable as error:
-            _log.warning("what run %s was shown is not known: %s", run_id, error)
+            _log.warning("cannot read which playbooks run %s was shown: %s", run_id, error)
             return ()
 
     def record(report: RunReport, verdict_later: bool) -> RecordedRun | MemoryUnavailable | None:
@@ -92,8 +92,8 @@ def run_memory(
     )
 
 
-# SQLAlchemy and all that stands on it takes a third of a second to import, which a run has
-# while it waits for its sandbox: so these functions bring it in, and `_load` before them.
+# Importing SQLAlchemy and the library takes a third of a second. `_load` does so in a thread while
+# the sandbox starts; these functions import the same modules again for runs without `prepare`.
 
 
 def _load() -> None:
@@ -151,7 +151,7 @@ def _reflection(
     try:
         return reflect(complete, model, report)
     except HarnessError as error:
-        _log.warning("nobody reflected on run %s: %s", report.run_id, error)
+        _log.warning("run %s was not reflected on: %s", report.run_id, error)
         return None
 
 

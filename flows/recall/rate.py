@@ -45,7 +45,7 @@ def rate_run(run: str, score: int, *, by: str = "") -> RatingSaved:
 
 def _look(settings: Settings, rating: RunRating) -> RatingSaved:
     """Start a curation if `harness up` keeps a worker; else return how to start one by hand."""
-    from flows.services.deploy import (  # brings in Prefect: half a second
+    from flows.services.deploy import (  # imports Prefect: half a second
         missing_worker_warning,
         start_deployment,
     )

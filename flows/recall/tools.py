@@ -42,7 +42,7 @@ def run_toolbox(
                         opened.append(_Tools(found, options.surfacing, access, run_id, stack))
                 return opened[0].toolbox()
             except Unavailable as error:
-                _log.warning("run %s goes on without playbook tools: %s", run_id, error)
+                _log.warning("run %s continues without playbook tools: %s", run_id, error)
                 return None
 
         yield ask

@@ -137,7 +137,7 @@ def read(folder: Path, repo: str) -> Checkpoint | None:
     found = _loads(path, repo)
     for place in filter(None, (found.base.bare, found.base.path)):
         if not place.is_dir():
-            raise RunNotResumable(f"run {folder.name} cannot go on: {str(place)!r} is gone")
+            raise RunNotResumable(f"run {folder.name} cannot be resumed: {str(place)!r} is gone")
     return found
 
 
@@ -156,7 +156,9 @@ def bases_needed(runs: Path) -> set[str]:
     """Return the base commits of all runs that can still be resumed."""
     needed = set()
     for path in runs.glob(f"*/{CHECKPOINT}"):
-        with suppress(OSError, ValueError, TypeError, KeyError):  # then it does not go on
+        with suppress(
+            OSError, ValueError, TypeError, KeyError
+        ):  # a damaged checkpoint cannot be resumed
             needed.add(json.loads(path.read_text())["base"]["commit"])
     return needed
 
@@ -178,8 +180,8 @@ def _loads(path: Path, repo: str) -> Checkpoint:
     except (OSError, ValueError, TypeError, KeyError, ValidationError) as error:
         raise RunNotResumable(f"{path} cannot be read: {type(error).__name__}: {error}") from error
     raise RunNotResumable(
-        f"{path} has form {version!r}, this Harness knows {VERSION}: go on with the Harness "
-        "that began the run"
+        f"{path} has version {version!r}, this Harness reads {VERSION}: resume the run with the "
+        "Harness that started it"
     )
 
 

@@ -1,4 +1,4 @@
-"""Saves a run's checkpoint after each node, and skips the nodes that it already holds."""
+"""Saves a checkpoint and a snapshot after each node, and skips the nodes that it already holds."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock, Thread
-from time import monotonic
+from time import monotonic, sleep, time
 from typing import NamedTuple
 
 from blueprints.engine import WrapNode
@@ -17,9 +17,73 @@ from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.runs.checkpoint import Checkpoint, dumps
 from flows.runs.home import write_in_home
 from flows.runs.layout import CHECKPOINT
-from flows.runs.snapshots import SnapshotTracker
 from nodes.agents.conversation import Conversation, ConversationStore, StillCurrent
 from nodes.types import Agentic, Compete, Node
+
+_TICK_S = 0.02
+"""Longer than one tick of the kernel clock that sets change times."""
+
+_FREE_S = 3.0
+_SHARE = 0.1
+"""Largest share of an agent's time that snapshots in the middle of its work may take, after the
+first `_FREE_S` seconds."""
+
+
+class SnapshotTracker:
+    """Tracks a sandbox whose files match the snapshot `kept`; None: they are as cloned."""
+
+    def __init__(self, sandbox: PersistentSandbox, kept: SnapshotId | None, ttl_s: float) -> None:
+        sleep(_TICK_S)
+        self.kept = kept
+        self._sandbox = sandbox
+        self._ttl_s = ttl_s
+        self._began = monotonic()
+        self._spent_s = 0.0
+        self._unchanged_since = 0.0
+        self._drift = 0.0
+        self._mark_saved(sandbox.now())
+
+    @property
+    def is_expensive(self) -> bool:
+        """True if snapshots have taken so much of the time that the next one should wait."""
+        return self._spent_s > _FREE_S + _SHARE * (monotonic() - self._began)
+
+    def save(self, *, shared: bool = False) -> SnapshotId | None:
+        """Return a snapshot of the current files; take a new one only if they have changed.
+
+        `shared`: other nodes may change the files at the same time.
+
+        Raises:
+            SandboxLost: the sandbox is gone.
+        """
+        if self.has_changed():
+            began, before = monotonic(), self._sandbox.now() if shared else 0.0
+            self.kept = self._sandbox.checkpoint(self._ttl_s)
+            self._mark_saved(before if shared else self._sandbox.now())
+            self._spent_s += monotonic() - began
+        return self.kept
+
+    def has_changed(self) -> bool:
+        """Return True if a file may have changed since the last snapshot."""
+        set_back = time() - monotonic() < self._drift - _TICK_S / 2
+        return set_back or self._sandbox.changed_since(self._unchanged_since)
+
+    def discard(self) -> None:
+        """Discard the last snapshot: take a new one next time even if no file changes."""
+        self._unchanged_since = 0.0
+
+    def _mark_saved(self, moment: float) -> None:
+        """Wait until the clock has moved, so that later changes get a later time."""
+        self._unchanged_since = moment - _TICK_S / 2
+        self._drift = time() - monotonic()
+
+
+class _Place(NamedTuple):
+    """The files that a node works in, and whether other nodes change them at the same time."""
+
+    files: SnapshotTracker | None
+    shared: bool = False
+    entrant: str = ""
 
 
 class Checkpoints:
@@ -54,13 +118,13 @@ class Checkpoints:
     @property
     def talks(self) -> ConversationStore:
         """Storage for the conversations of this run's agents."""
-        return ConversationStore(self._read_talk, self._keep_talk, self._ended.__setitem__)
+        return ConversationStore(self._read_talk, self._save_talk, self._ended.__setitem__)
 
     def prepare(self, sandbox: PersistentSandbox) -> None:
         """Find the folders that commands can write to, in the background."""
 
         def look() -> None:
-            with suppress(SandboxLost):  # whoever works in it will tell
+            with suppress(SandboxLost):  # the next command in it reports that
                 sandbox.changed_since(sandbox.now())
 
         Thread(target=look, name="checkpoints", daemon=True).start()
@@ -105,25 +169,25 @@ class Checkpoints:
         def perform_once(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
             def kept() -> NodeResult:
                 self._where[node.name] = place()
-                return self._keep(node, execute(), model)
+                return self._save_result(node, execute(), model)
 
             known = self.current.results.get(node.name)
             return known if known is not None else perform(node, kept)
 
         return perform_once
 
-    def _keep(self, node: Node, result: NodeResult, model: str) -> NodeResult:
+    def _save_result(self, node: Node, result: NodeResult, model: str) -> NodeResult:
         place = self._where[node.name]
         with self._lock:
             now = self._with_files(place)
             over = {entrant.name for entrant in node.entrants} if isinstance(node, Compete) else ()
-            self._renew(
+            self._replace(
                 replace(
                     now,
                     results={**now.results, node.name: result},
                     replies=dict(Counter(now.replies) + _replies(node, result, model)),
-                    talks=_but(now.talks, node.name),
-                    waiting=_but(now.waiting, node.name) | self._waiting(node, place),
+                    talks=_without(now.talks, node.name),
+                    waiting=_without(now.waiting, node.name) | self._waiting(node, place),
                     forks={name: image for name, image in now.forks.items() if name not in over},
                 )
             )
@@ -138,45 +202,37 @@ class Checkpoints:
     def _read_talk(self, node: str) -> Conversation | None:
         return self.current.talks.get(node)
 
-    def _keep_talk(self, node: str, talk: Conversation, still: StillCurrent) -> None:
+    def _save_talk(self, node: str, talk: Conversation, still: StillCurrent) -> None:
         """Save the conversation with a snapshot, unless other nodes share or change the files."""
         place = self._where[node]
         if place.files is None or place.shared:
             return
-        if place.files.dear and place.files.touched():
+        if place.files.is_expensive and place.files.has_changed():
             return
         with self._lock:
             now = self._with_files(place)
             if still():
-                self._renew(replace(now, talks={**now.talks, node: talk}))
+                self._replace(replace(now, talks={**now.talks, node: talk}))
             else:
-                place.files.soil()
+                place.files.discard()
 
     def _with_files(self, place: "_Place") -> Checkpoint:
         if place.files is None:
             return self.current
-        image = place.files.keep(shared=place.shared)
+        image = place.files.save(shared=place.shared)
         if place.entrant:
             forks = {**self.current.forks, **({place.entrant: image} if image else {})}
             return replace(self.current, forks=forks)
         return replace(self.current, files=image)
 
-    def _renew(self, now: Checkpoint) -> None:
+    def _replace(self, now: Checkpoint) -> None:
         before = self.current.images
         self.save(now)
         if before - now.images:
             self._forget(now.images)
 
 
-class _Place(NamedTuple):
-    """The files that a node works in, and whether other nodes change them at the same time."""
-
-    files: SnapshotTracker | None
-    shared: bool = False
-    entrant: str = ""
-
-
-def _but(talks: Mapping[str, Conversation], node: str) -> dict[str, Conversation]:
+def _without(talks: Mapping[str, Conversation], node: str) -> dict[str, Conversation]:
     return {name: talk for name, talk in talks.items() if name != node}
 
 

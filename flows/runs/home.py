@@ -1,7 +1,11 @@
-"""Creating and checking `HARNESS_HOME`, and writing files of a run there."""
+"""`HARNESS_HOME`: creating and checking it, its owner name, writing files there."""
 
+import os
+from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory
+from threading import get_ident
 
 from contracts.errors import HomeUnavailable
 from contracts.files import write_atomically
@@ -29,7 +33,7 @@ def check_home(home: Path) -> None:
             pass
     except OSError as error:
         raise HomeUnavailable(
-            f"nothing can be kept in {home}: {error.strerror}. Mend it, or choose another "
+            f"cannot write in {home}: {error.strerror}. Fix its permissions, or choose another "
             "HARNESS_HOME"
         ) from error
 
@@ -44,6 +48,30 @@ def write_in_home(path: Path, text: str, *, run_id: str) -> None:
         write_atomically(path, text, private=True)
     except OSError as error:
         raise HomeUnavailable(
-            f"{path} cannot be written: {error.strerror}. Make room there; "
-            f"`harness runs resume {run_id}` then goes on"
+            f"{path} cannot be written: {error.strerror}. Free some space, then run "
+            f"`harness runs resume {run_id}`"
         ) from error
+
+
+def home_owner(home: Path) -> str:
+    """Return the name of this home, used as the owner of its containers, approvals and events."""
+    return read_or_create(home / "owner", token_hex(8))
+
+
+def read_or_create(path: Path, text: str) -> str:
+    """Return the content of the file; create it with `text` for this user only if it is missing.
+
+    If several processes create it at once, all of them return the same content.
+
+    Raises:
+        HomeUnavailable: the folder cannot be written.
+    """
+    if not path.exists():
+        create_home(path.parent)
+        part = path.with_name(f"{path.name}.{os.getpid()}.{get_ident()}")
+        part.touch(mode=0o600)
+        part.write_text(text)
+        with suppress(FileExistsError):
+            path.hardlink_to(part)
+        part.unlink()
+    return path.read_text()

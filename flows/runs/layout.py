@@ -5,7 +5,7 @@ lock              held while a process executes the run               flows/runs
 turn              held while a process waits for the lock             flows/runs/lock.py
 checkpoint.json   finished nodes; exists while the run can be resumed flows/runs/checkpoints.py
 trajectory.jsonl  requests to models and their replies                providers/trajectory.py
-egress.jsonl      hosts that commands tried to reach, and the answer  flows/runs/egress.py
+egress.jsonl      hosts that commands tried to reach, and the answer  flows/execution/outcome.py
 diff.patch        the whole diff of the work                          flows/runs/runs.py
 report.json       the outcome; removed while the run is resumed       flows/runs/runs.py
 untold.json       exists until memory has recorded the report         flows/execution/unrecorded.py

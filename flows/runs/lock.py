@@ -45,7 +45,7 @@ def is_abandoned(own: Path) -> bool:
 def file_lock(path: Path) -> Iterator[None]:
     """Hold a shared lock on a file until the block or this process ends."""
     path.touch()
-    with path.open("r+") as file:  # NFS shares no lock on what is not open to be read
+    with path.open("r+") as file:  # NFS: a shared lock needs a file opened for reading
         flock(file, LOCK_SH)
         yield
 
@@ -53,7 +53,7 @@ def file_lock(path: Path) -> Iterator[None]:
 def is_locked(path: Path) -> bool:
     """Return True if a process, here or on another host, holds a lock on this file."""
     try:
-        with path.open("r+") as lock:  # NFS locks nothing that is not open to be written
+        with path.open("r+") as lock:  # NFS: a lock needs a file opened for writing
             flock(lock, LOCK_EX | LOCK_NB)
     except FileNotFoundError:
         return False

@@ -44,8 +44,8 @@ def loads(text: str) -> RunReport:
     """
     data = json.loads(text)
     known = {f.name for f in fields(RunReport)}
-    told = {k: v for k, v in data.items() if k in known} if isinstance(data, dict) else data
-    return adapter().validate_python(told)
+    known_fields = {k: v for k, v in data.items() if k in known} if isinstance(data, dict) else data
+    return adapter().validate_python(known_fields)
 
 
 def report_markdown(report: RunReport, diff: str) -> str:

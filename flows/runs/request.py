@@ -193,7 +193,7 @@ def _first_error(error: ValidationError) -> str:
         case "greater_than" | "less_than_equal" if name == "budget_usd":
             why = f"the budget is {found:g} US dollars: it must be above 0 and at most {MOST_USD:g}"
         case "string_unicode":
-            check_text(f"the {name}", found)  # says where it is no text
+            check_text(f"the {name}", found)  # raises with the position of the bad character
             why = f"the {name} must be text in UTF-8"
         case "literal_error":
             why = f"no {name} {found!r}; known: {limits['expected']}"

@@ -37,21 +37,21 @@ def find_resumable(folder: Path, run: str) -> ResumableRun:
         goes_on = entry.resumable or (own / CHECKPOINT).is_file()
         if entry.state == "queued" or not goes_on:
             raise RunNotResumable(_why_not(own.name, entry.state))
-    asked = read_record(own)
-    if asked is None:
+    record = read_record(own)
+    if record is None:
         raise RunNotResumable(f"run {own.name} has gone while it was looked at")
-    return ResumableRun(own.name, recorded_request(asked), asked.flow_run_id)
+    return ResumableRun(own.name, recorded_request(record), record.flow_run_id)
 
 
 def _why_not(run_id: str, state: str) -> str:
     if state == "queued":
         return f"run {run_id} is queued: it begins by itself when its turn comes"
     if state in ("running", "lost"):
-        return f"run {run_id} is {state} and cannot go on: nothing was kept of it"
+        return f"run {run_id} is {state} and cannot be resumed: its files are gone"
     return f"run {run_id} is finished ({state}): `harness run` starts another"
 
 
-def recorded_request(asked: RunRecord) -> ResolvedRequest:
+def recorded_request(record: RunRecord) -> ResolvedRequest:
     """Return the recorded request, with its blueprint loaded again.
 
     Changes to the directory in which the run was started: the request may name paths in it.
@@ -60,29 +60,29 @@ def recorded_request(asked: RunRecord) -> ResolvedRequest:
         RunNotResumable: the blueprint or the directory is gone or has changed.
     """
     try:
-        os.chdir(asked.cwd)
-        blueprint = find_blueprint(asked.blueprint, repo=asked.repo)
+        os.chdir(record.cwd)
+        blueprint = find_blueprint(record.blueprint, repo=record.repo)
     except (OSError, HarnessError) as error:
-        raise RunNotResumable(f"run {asked.run_id} cannot go on: {error}") from error
-    check_same_nodes(asked, blueprint)
-    return request_for(asked, blueprint)
+        raise RunNotResumable(f"run {record.run_id} cannot be resumed: {error}") from error
+    check_same_nodes(record, blueprint)
+    return request_for(record, blueprint)
 
 
-def request_for(asked: RunRecord, blueprint: Blueprint) -> ResolvedRequest:
+def request_for(record: RunRecord, blueprint: Blueprint) -> ResolvedRequest:
     """Return the recorded request with this blueprint."""
-    given = {name: getattr(asked, name) for name in RunRequest.model_fields}
+    given = {name: getattr(record, name) for name in RunRequest.model_fields}
     return ResolvedRequest(definition=blueprint, **given)
 
 
-def check_same_nodes(asked: RunRecord, blueprint: Blueprint) -> None:
+def check_same_nodes(record: RunRecord, blueprint: Blueprint) -> None:
     """Check that the blueprint has the recorded nodes: checkpoints store results by node name.
 
     Raises:
         RunNotResumable: names the nodes.
     """
     now = tuple(blueprint.all_names())
-    if now != asked.nodes:
+    if now != record.nodes:
         raise RunNotResumable(
-            f"run {asked.run_id} cannot go on: blueprint {asked.blueprint!r} has changed. "
-            f"Its nodes were {', '.join(asked.nodes)} and are {', '.join(now)}"
+            f"run {record.run_id} cannot be resumed: blueprint {record.blueprint!r} has changed. "
+            f"Its nodes were {', '.join(record.nodes)} and are {', '.join(now)}"
         )

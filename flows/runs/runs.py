@@ -64,9 +64,9 @@ def search_runs(folder: Path, *, about: str = "") -> Iterator[RunEntry]:
     Reads reports lazily. A damaged run is skipped and logged.
     """
     owns = (path.parent for path in folder.glob(f"*/{ASKED}"))
-    asked = [(known, own) for own in owns if (known := try_read_record(own)) is not None]
-    asked.sort(key=lambda pair: pair[0].started_at, reverse=True)
-    return (_entry(own, known) for known, own in asked if about.lower() in _words(known))
+    records = [(known, own) for own in owns if (known := try_read_record(own)) is not None]
+    records.sort(key=lambda pair: pair[0].started_at, reverse=True)
+    return (_entry(own, known) for known, own in records if about.lower() in _words(known))
 
 
 def try_read_record(own: Path) -> RunRecord | None:
@@ -140,8 +140,8 @@ def runs_reported_since(folder: Path, at: datetime) -> list[str]:
 def finished_report(folder: Path, run_id: str) -> RunReport | None:
     """Return the report of a run whose nodes have all finished; None for any other run."""
     own = folder / run_id
-    asked = read_record(own)
-    return None if asked is None or _resumable(own, asked) else load_report(own)
+    record = read_record(own)
+    return None if record is None or _resumable(own, record) else load_report(own)
 
 
 def waits_for_approval(folder: Path, run_id: str) -> bool:
@@ -156,7 +156,9 @@ def read_diff(folder: Path, run: str) -> str:
         RunNotFound: as `read_report`.
     """
     read_report(folder, run)
-    patch = (find_run(folder, run) / DIFF).read_bytes()  # read as text, CRLF would be LF
+    patch = (
+        find_run(folder, run) / DIFF
+    ).read_bytes()  # bytes: reading text would turn CRLF into LF
     return patch.decode("utf-8", "surrogateescape")
 
 
@@ -192,40 +194,40 @@ def _beginning_with(folder: Path, run: str) -> Iterator[Path]:
 
 
 def _asked(own: Path) -> RunRecord:
-    asked = read_record(own)
-    if asked is None:
+    record = read_record(own)
+    if record is None:
         raise RunNotFound(f"run {own.name} has gone while it was looked at")
-    return asked
+    return record
 
 
-def has_run_exited(own: Path, asked: RunRecord) -> bool:
+def has_run_exited(own: Path, record: RunRecord) -> bool:
     """Return True if the process that executed the run is gone, also after a reboot."""
-    return has_exited(asked.process) if known_process(asked.process) else is_abandoned(own)
+    return has_exited(record.process) if known_process(record.process) else is_abandoned(own)
 
 
-def _words(asked: RunRecord) -> str:
-    shown = without_password(asked.repo)
-    return f"{asked.run_id} {asked.name} {shown} {asked.intent}".lower()
+def _words(record: RunRecord) -> str:
+    shown = without_password(record.repo)
+    return f"{record.run_id} {record.name} {shown} {record.intent}".lower()
 
 
-def _resumable(own: Path, asked: RunRecord) -> bool:
+def _resumable(own: Path, record: RunRecord) -> bool:
     """Return True if a run without a process can be resumed; a queued run then starts."""
-    return asked.queued or (own / CHECKPOINT).is_file()
+    return record.queued or (own / CHECKPOINT).is_file()
 
 
-def _entry(own: Path, asked: RunRecord) -> RunEntry:
+def _entry(own: Path, record: RunRecord) -> RunEntry:
     done = load_report(own)
-    dead = done is None and has_run_exited(own, asked)
-    now: State = "lost" if dead else "queued" if asked.queued else "running"
+    dead = done is None and has_run_exited(own, record)
+    now: State = "lost" if dead else "queued" if record.queued else "running"
     return RunEntry(
-        run_id=asked.run_id,
-        blueprint=asked.name,
-        repo=without_password(asked.repo),
-        intent=asked.intent,
-        started_at=asked.started_at,
+        run_id=record.run_id,
+        blueprint=record.name,
+        repo=without_password(record.repo),
+        intent=record.intent,
+        started_at=record.started_at,
         state=done.status if done else now,
-        flow_run_id=asked.flow_run_id,
+        flow_run_id=record.flow_run_id,
         branch=done.branch if done else None,
-        resumable=(done is not None or dead) and _resumable(own, asked),
-        suspends=asked.suspends,
+        resumable=(done is not None or dead) and _resumable(own, record),
+        suspends=record.suspends,
     )

@@ -69,7 +69,7 @@ def _watch(flow_run_id: str, over: threading.Event, every_s: float) -> None:
 def _is_unwanted(client: "SyncPrefectClient", flow_run_id: str) -> bool:
     from prefect.exceptions import ObjectNotFound
 
-    with suppress(HTTPError, ObjectNotFound):  # the run itself will notice, and tell
+    with suppress(HTTPError, ObjectNotFound):  # the run itself reports an outage
         state = client.read_flow_run(UUID(flow_run_id)).state
         return state is not None and (state.is_cancelling() or state.is_cancelled())
     return False

@@ -19,7 +19,7 @@ from contracts.errors import ModelUnavailable
 from contracts.model_access import OpenModelAccess
 from flows.config.environment import environment
 from flows.config.settings import Settings
-from flows.runs.owner import read_or_create
+from flows.runs.home import read_or_create
 from flows.services import daemon
 from flows.services.daemon import Daemon, Launch, RunningDaemon
 from flows.services.fingerprint import PROVIDER_VARIABLES, ROOT, fingerprint

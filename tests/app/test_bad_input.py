@@ -182,10 +182,10 @@ def test_a_home_that_nothing_can_be_kept_in_is_named(
     ):
         done = asked(*args, env=nowhere)
         assert (done.returncode, done.stdout) == (NOT_AVAILABLE, "")
-        assert f"nothing can be kept in {home}: Not a directory" in done.stderr
+        assert f"cannot write in {home}: Not a directory" in done.stderr
     rows = {row["what"]: row for row in json.loads(asked("doctor", "--json", env=nowhere).stdout)}
     assert (rows["home"]["ok"], rows["git"]["ok"]) == (False, True)
-    assert rows["home"]["found"].startswith(f"nothing can be kept in {home}")
+    assert rows["home"]["found"].startswith(f"cannot write in {home}")
 
 
 def test_ctrl_c_before_a_run_began_says_so(

@@ -17,7 +17,7 @@ from flows.audit.event_log import event_log
 from flows.audit.policies import POLICIES
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.runs.owner import home_owner
+from flows.runs.home import home_owner
 from flows.runs.resume import find_resumable
 from flows.runs.runs import read_entry
 from policy.guard.guard import SECRET_FILES

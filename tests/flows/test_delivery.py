@@ -90,4 +90,4 @@ def test_one_that_lost_and_broke_its_repository_ends_no_run(
     assert report.status == "success"
     assert git(repository, "show", f"{report.branch}:answer.txt") == "42"
     [notice] = report.notices
-    assert " made is not kept: the work cannot be taken out" in notice
+    assert " could not be saved: the work cannot be taken out" in notice

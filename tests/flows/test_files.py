@@ -5,8 +5,8 @@ from time import sleep, time
 
 import pytest
 
-from flows.runs import snapshots
-from flows.runs.snapshots import SnapshotTracker
+from flows.runs import checkpoints
+from flows.runs.checkpoints import SnapshotTracker
 from sandbox.scripted import ScriptedSandbox
 
 
@@ -18,22 +18,22 @@ def sandbox() -> Iterator[ScriptedSandbox]:
 
 def test_only_what_changed_is_kept_anew(sandbox: ScriptedSandbox) -> None:
     kept = SnapshotTracker(sandbox, None, 60)
-    assert kept.keep() is None
+    assert kept.save() is None
     sandbox.write_file("one.txt", b"one")
     sleep(0.05)  # what is changed within a tick of being kept is kept twice
-    first = kept.keep()
+    first = kept.save()
     assert first is not None
-    assert kept.keep() == first
+    assert kept.save() == first
     sandbox.write_file("two.txt", b"two")
-    assert kept.keep() not in (first, None)
+    assert kept.save() not in (first, None)
 
 
 def test_a_clock_that_is_set_back_hides_no_change(
     sandbox: ScriptedSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = SnapshotTracker(sandbox, None, 60)
-    monkeypatch.setattr(snapshots, "time", lambda: time() - 3600)
-    first = kept.keep()
+    monkeypatch.setattr(checkpoints, "time", lambda: time() - 3600)
+    first = kept.save()
     assert first is not None
 
 
@@ -52,24 +52,24 @@ def test_the_clock_of_another_machine_hides_no_change() -> None:
         kept = SnapshotTracker(sandbox, None, 60)
         sleep(0.05)
         sandbox.write_file("one.txt", b"one")
-        assert kept.keep() is not None
+        assert kept.save() is not None
 
 
 def test_what_was_kept_too_late_is_kept_again(sandbox: ScriptedSandbox) -> None:
     kept = SnapshotTracker(sandbox, None, 60)
     sandbox.write_file("one.txt", b"one")
-    late = kept.keep()
-    kept.soil()
-    assert kept.keep() != late
+    late = kept.save()
+    kept.discard()
+    assert kept.save() != late
 
 
 def test_keeping_is_dear_once_it_took_its_share_of_the_time(
     sandbox: ScriptedSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "_FREE_S", 0.0)
-    monkeypatch.setattr(snapshots, "_SHARE", 0.0)
+    monkeypatch.setattr(checkpoints, "_FREE_S", 0.0)
+    monkeypatch.setattr(checkpoints, "_SHARE", 0.0)
     kept = SnapshotTracker(sandbox, None, 60)
-    assert not kept.dear
+    assert not kept.is_expensive
     sandbox.write_file("one.txt", b"one")
-    kept.keep()
-    assert kept.dear
+    kept.save()
+    assert kept.is_expensive

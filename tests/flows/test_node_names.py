@@ -9,7 +9,7 @@ from flows.audit.event_log import event_log
 from flows.config.settings import load_settings
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.runs.owner import home_owner
+from flows.runs.home import home_owner
 from nodes.types import Node
 from policy.plan.approvals import Approvals
 from tests.support.flows import DONE, Ask

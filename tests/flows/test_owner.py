@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
-from flows.runs.owner import home_owner, read_or_create
+from flows.runs.home import home_owner, read_or_create
 
 
 def test_of_many_that_come_first_one_draws_the_name_for_all(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_the_report_tells_that_the_run_went_on(
     report = stopped[1]()
     assert (before.state, before.resumable) == ("failure", True)
     assert [node.name for node in report.nodes] == ["one", "two", "three"]
-    assert "after 1 finished node, without running them again" in report.notices[0]
+    assert "after 1 finished node; finished nodes are not run again" in report.notices[0]
     assert report.started_at == before.started_at
     assert read_entry(shop.runs, "abcd1234").resumable is False
 
@@ -84,7 +84,7 @@ def test_a_run_that_has_stopped_says_how_it_goes_on(
     stopped: tuple[Outage, Callable[[], RunReport]], shop: RunDependencies
 ) -> None:
     told = json.loads((shop.runs / "abcd1234" / "report.json").read_text())
-    assert "`harness runs resume abcd1234` goes on" in told["notices"][0]
+    assert "`harness runs resume abcd1234` continues it" in told["notices"][0]
 
 
 def test_a_finished_run_does_not_go_on(

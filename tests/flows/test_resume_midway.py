@@ -138,7 +138,7 @@ def test_a_killed_run_is_settled_once_by_whoever_outlives_it_and_recorded_anew_w
     assert Path.cwd() == here
     assert (report.status, report.error) == (
         "failure",
-        "the run's process died: nobody knows why",
+        "the run's process died: reason unknown",
     )
     assert reconcile_lost_runs(shop) == 0
     assert (executions(), read_entry(shop.runs, RUN).resumable) == (["neutral"], True)

@@ -346,7 +346,9 @@ def test_work_that_cannot_be_taken_out_hides_nothing_of_why_a_run_ended(
         )
     report = read_report(shop.runs, "abcd1234")
     assert (report.status, (report.error or "").startswith(says)) == (status, True)
-    assert "the work is not on its branch: the work cannot be taken out" in str(report.notices)
+    assert "the work could not be put on its branch: the work cannot be taken out" in str(
+        report.notices
+    )
 
 
 def test_a_lost_sandbox_is_reported_as_such(shop: RunDependencies, ask: Ask) -> None:
@@ -396,7 +398,7 @@ def test_a_refused_way_out_is_a_notice_and_an_event(shop: RunDependencies, ask: 
     nodes = [deterministic("try", "try to get out", shell(tries))]
     made = blueprint("tries", "Tries", nodes, egress=["allowed.invalid"])
     report = run_blueprint(ask(made), shop, run_id="abcd1234")
-    assert report.notices == ("no way out to elsewhere.invalid:80: not on the allow-list",)
+    assert report.notices == ("no network access to elsewhere.invalid:80: not on the allow-list",)
     events = (shop.runs / "abcd1234" / "egress.jsonl").read_text()
     assert json.loads(events)["kind"] == "refused"
 

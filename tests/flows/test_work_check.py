@@ -12,7 +12,7 @@ from contracts.errors import GitFailed
 from flows.audit.event_log import event_log
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.runs.owner import home_owner
+from flows.runs.home import home_owner
 from flows.runs.request import ResolvedRequest
 from nodes.commands import shell
 from policy.log.event_log import EventLog

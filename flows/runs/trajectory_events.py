@@ -1,18 +1,22 @@
-"""Makes events from a trajectory: model calls, decisions, tool calls. Pure."""
+"""Makes events from a trajectory: model calls, decisions, tool calls, secrets read."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
+from pathlib import Path
 
 from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.json import Json, as_mapping, as_mappings
 from contracts.model_access import GuardBounds
+from contracts.names import without_attempt
 from contracts.tool import ToolCall
+from flows.runs.request import ResolvedRequest
 from nodes.agents.allowed_tools import AGENT_TOOLS
 from nodes.text import strip_control_characters, truncate_middle
 from policy.guard.guard import GUARD_VERSION, AgentGuard
 from policy.log.events import Draft
+from providers.read_trajectory import parse_event
 
 KEPT = 4_000
 """Characters of one text that an event stores. The trajectory has the full text."""
@@ -218,3 +222,47 @@ def _text(value: object) -> str:
 def _numbers(value: object) -> dict[str, Json]:
     found = as_mapping(value)
     return {name: n for name, n in found.items() if isinstance(n, int | float)}
+
+
+def node_rules(request: ResolvedRequest, bounds: GuardBounds | None) -> Mapping[str, NodeRules]:
+    """Return the rules for the agent of each node, by the node's name."""
+    return {
+        node.name: NodeRules(
+            agent=node.agent or request.agent,
+            allowed_tools=None if node.allowed_tools is None else tuple(node.allowed_tools),
+            bounds=bounds,
+        )
+        for node in request.agentic_nodes
+    }
+
+
+def secrets_read(
+    trajectory: Path, node: str, rules: Mapping[str, NodeRules], *, upto: int | None = None
+) -> tuple[str, ...]:
+    """Return the files with secrets that a node's agent has read, in all its attempts.
+
+    `upto`: read only that many bytes of the trajectory; None reads all of it.
+    """
+    name = without_attempt(node)
+    if name not in rules or not trajectory.exists():
+        return ()
+    telling = TrajectoryEvents(run_id="", node=name, rules=rules[name], inputs=())
+    for line in _lines(trajectory, upto):
+        if node_of_event(line) == name:
+            telling.hear(line)
+    return telling.secrets
+
+
+def node_of_event(line: Mapping[str, object]) -> str:
+    """Return the name of the node that a trajectory line belongs to, without the attempt."""
+    return without_attempt(str(line.get("node", "")))
+
+
+def _lines(path: Path, upto: int | None) -> Iterator[Mapping[str, object]]:
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n") or (upto is not None and file.tell() > upto):
+                return
+            event = parse_event(line)
+            if event is not None:
+                yield event
