@@ -65,7 +65,7 @@ def test_a_run_that_waits_and_has_no_events_yet_is_known(cli: Cli, own_home: Pat
     assert "no events" in cli("log", "--run", "r9").stdout
 
 
-def test_verify_says_what_is_wrong_and_fails(
+def test_verify_reports_problems_and_fails(
     cli: Cli, happened: tuple[str, str], own_home: Path
 ) -> None:
     assert json.loads(cli("verify", "--json").stdout)["ok"] is True
@@ -79,7 +79,7 @@ def test_verify_says_what_is_wrong_and_fails(
     assert cli("verify", "--accept").exit_code == 0
 
 
-def test_taint_tells_what_came_from_where(cli: Cli, happened: tuple[str, str]) -> None:
+def test_taint_shows_the_path_of_each_tag(cli: Cli, happened: tuple[str, str]) -> None:
     page, made = happened
     told = json.loads(cli("taint", made[:10], "--json").stdout)
     assert told["taint"] == ["web:example.org"]
@@ -110,7 +110,7 @@ def test_logs_of_two_machines_become_one(
     assert cli("verify").exit_code == 0
 
 
-def test_a_file_that_was_cut_short_changes_nothing(
+def test_a_truncated_file_changes_nothing(
     cli: Cli, happened: tuple[str, str], tmp_path: Path, own_home: Path
 ) -> None:
     file = tmp_path / "log.jsonl"
@@ -140,7 +140,7 @@ def test_a_run_is_exported_in_other_words(
 @pytest.mark.parametrize("argv", [
     ("--format", "mermaid"), ("--run", "r1"), ("--format", "prov", "--run", "none"),
 ])  # fmt: skip
-def test_an_export_that_makes_no_sense_is_refused(
+def test_contradicting_export_options_are_refused(
     cli: Cli, happened: tuple[str, str], tmp_path: Path, argv: tuple[str, ...]
 ) -> None:
     with pytest.raises(OptionInvalid):

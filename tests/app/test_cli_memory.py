@@ -98,7 +98,7 @@ def test_edit_opens_the_editor_and_undo_takes_it_back(
         cli("edit", kept)
 
 
-def test_an_edit_that_somebody_overtook_is_refused_and_kept_aside(
+def test_a_stale_edit_is_refused_and_its_text_saved_in_the_home(
     cli: Cli, kept: str, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = f"{os.sys.executable} -c 'import sys; from app.cli.memory import app; app()'"  # type: ignore[attr-defined]  # sys
@@ -141,7 +141,7 @@ def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
     assert "got no playbook" in told
 
 
-def test_reflect_shows_what_waits_and_applies_it(cli: Cli, kept: str) -> None:
+def test_reflect_lists_pending_lessons_and_applies_them(cli: Cli, kept: str) -> None:
     from flows.recall.library import configured_library
     from memory.types import Execution, Reflection
 
@@ -189,7 +189,7 @@ def test_the_beginning_of_a_run_s_id_names_it(cli: Cli, kept: str, own_home: Pat
     )
 
 
-def test_a_text_that_an_editor_saved_in_another_encoding_is_kept(
+def test_a_text_saved_in_another_encoding_is_kept_in_the_home(
     cli: Cli, kept: str, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     editor = tmp_path / "editor"
@@ -258,11 +258,11 @@ def test_a_record_with_an_empty_option_counts_nothing(cli: Cli, kept: str, optio
     assert data(cli("show", kept, "--json"))["successes"] == 0
 
 
-def test_a_list_that_a_filter_leaves_empty_says_so(cli: Cli, kept: str) -> None:
+def test_a_filter_without_matches_says_so(cli: Cli, kept: str) -> None:
     assert cli("list", "--category", "nope").stdout == "no playbook matches\n"
 
 
-def test_a_model_that_is_away_is_told_beside_the_result(
+def test_an_unavailable_model_is_reported_beside_the_result(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     set_up_logging(debug=False)

@@ -70,7 +70,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
 
 
-def test_a_plan_that_nobody_agrees_to_is_told_in_the_document(
+def test_a_declined_plan_is_reported_as_json(
     asked: Harness, mailbox: Mailbox, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person, terminal = os.openpty()

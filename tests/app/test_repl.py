@@ -104,13 +104,13 @@ def test_approved_it_is_done(talk: Talk, mailbox: Mailbox) -> None:
         (":", "no command ':'"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_the_talk_goes_on(talk: Talk, line: str, why: str) -> None:
+def test_an_error_is_printed_and_the_session_continues(talk: Talk, line: str, why: str) -> None:
     said = talk(line, ":help")
     assert f"error: {why}" in said
     assert ":approve [A] [REASON]" in said
 
 
-def test_what_a_planner_writes_moves_no_cursor(talk: Talk) -> None:
+def test_control_characters_in_a_plan_do_not_reach_the_terminal(talk: Talk) -> None:
     said = talk("mail it", plans=(HARMLESS.replace("Q2", "\\u001b[2JQ2[red]"),))
     assert "\x1b" not in said
     assert "[red]" in said

@@ -38,7 +38,7 @@ def typed(line: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
         ("harness runs list >/dev/full", 3, "cannot write to stdout: No space left"),
     ],
 )
-def test_no_stream_and_no_text_ends_in_a_traceback(
+def test_closed_streams_and_invalid_text_cause_no_traceback(
     own_home: Path, tmp_path: Path, line: str, exit_code: int, told: str
 ) -> None:
     done = typed(line, tmp_path)
@@ -64,7 +64,9 @@ def test_an_export_to_stdout_is_no_document(asked: Harness) -> None:
     assert (done.returncode, '"exit_code": 2' in done.stdout) == (2, True)
 
 
-def test_what_a_model_said_does_not_work_the_terminal(asked: Harness, own_home: Path) -> None:
+def test_control_characters_in_a_reply_do_not_reach_the_terminal(
+    asked: Harness, own_home: Path
+) -> None:
     own = own_home / "runs" / "abcd1234"
     own.mkdir(parents=True)
     (own / "run.json").write_text("{}")

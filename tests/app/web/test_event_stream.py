@@ -84,7 +84,7 @@ def step(number: int, status: str) -> Draft:
     return Draft(kind="step", run_id="r1", body=body)
 
 
-def test_events_come_as_they_happen_each_after_what_it_changes(pages: Pages, log: EventLog) -> None:
+def test_events_are_streamed_each_after_its_change_of_the_plan(pages: Pages, log: EventLog) -> None:
     log.append([step(0, "done")])
     with reading(pages.start()) as events:
         (made,) = log.append([step(1, "waiting")])
@@ -96,7 +96,7 @@ def test_events_come_as_they_happen_each_after_what_it_changes(pages: Pages, log
     assert (event["event"], json.loads(event["data"])["id"]) == ("event", made.id)
 
 
-def test_whoever_comes_back_misses_nothing(pages: Pages, log: EventLog) -> None:
+def test_a_client_that_reconnects_misses_no_event(pages: Pages, log: EventLog) -> None:
     url = pages.start()
     with reading(url) as events:
         log.append([step(0, "done")])
@@ -107,7 +107,7 @@ def test_whoever_comes_back_misses_nothing(pages: Pages, log: EventLog) -> None:
     assert [one["id"] for one in seen[1::2]] == [event.id for event in made]
 
 
-def test_a_reader_that_goes_is_let_go(pages: Pages, log: EventLog) -> None:
+def test_a_stream_ends_when_its_client_disconnects(pages: Pages, log: EventLog) -> None:
     with reading(pages.start()) as events:
         log.append([step(0, "done")])
         next(events)

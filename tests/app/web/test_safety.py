@@ -17,7 +17,7 @@ def test_a_page_may_load_nothing_from_elsewhere(client: TestClient, opened: Libr
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "["])
-def test_a_name_elsewhere_that_points_here_is_refused(client: TestClient, host: str) -> None:
+def test_a_foreign_host_name_is_refused(client: TestClient, host: str) -> None:
     assert client.get("/", headers={"host": host}).status_code == 403
 
 
@@ -40,7 +40,7 @@ def test_another_site_changes_nothing(
     assert opened.get(made.id).status == "active"
 
 
-def test_with_a_token_nobody_else_is_served(opened: Library) -> None:
+def test_a_token_is_required_if_one_is_set(opened: Library) -> None:
     far = TestClient(create_app(token="sesame"), base_url="http://harness.example")
     assert far.get("/playbooks").status_code == 401
     assert far.get("/playbooks?token=wrong").status_code == 401
