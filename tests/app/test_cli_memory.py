@@ -286,7 +286,7 @@ def test_a_damaged_database_that_a_url_names_is_copied_aside_twice_in_a_second(
     assert len(copies) == 2
     assert all((Path(copy) / "bad.db").read_bytes() == file.read_bytes() for copy in copies)
     monkeypatch.setenv("HARNESS_MEMORY_DATA", "postgresql://me:secret@127.0.0.1:9/none")
-    with pytest.raises(OptionInvalid, match="is no file"):
+    with pytest.raises(OptionInvalid, match="is not a file"):
         cli("doctor", "--back-up")
 
 
