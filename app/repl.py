@@ -14,7 +14,7 @@ from flows.approval_decided import after_decision_line, resume_in_background
 from flows.audit.approval_text import full_text
 from flows.config.settings import Settings
 from flows.plans.background import BackgroundPlan, start_background_plan
-from flows.plans.deltas import plan_delta
+from flows.plans.record import plan_delta
 from flows.plans.report import plan_lines
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies

@@ -1,4 +1,4 @@
-"""The flows that `prefect.yaml` points at and that start runs; `upkeep.py` has the others."""
+"""The flows of `prefect.yaml` that start runs; `flows/upkeep.py` has the others."""
 
 from typing import Any
 
@@ -28,17 +28,17 @@ review = compile_blueprint(_review.review, build_dependencies)
 upgrade_deps = compile_blueprint(_upgrade_deps.upgrade_deps, build_dependencies)
 
 
-def _own_name() -> str:
-    given = flow_run.parameters
-    blueprint = str(given.get("blueprint") or "no blueprint").rpartition(":")[2]
-    return run_name(blueprint, str(given.get("repo") or NO_REPO), str(flow_run.id)[-8:])
+def _flow_run_name() -> str:
+    parameters = flow_run.parameters
+    blueprint = str(parameters.get("blueprint") or "no blueprint").rpartition(":")[2]
+    return run_name(blueprint, str(parameters.get("repo") or NO_REPO), str(flow_run.id)[-8:])
 
 
 @required_parameters("blueprint", "repo")
 @flow(
     name="run-blueprint",
     description="Run any blueprint that is installed here or that the operator allows",
-    flow_run_name=_own_name,
+    flow_run_name=_flow_run_name,
     persist_result=False,
     on_cancellation=[reconcile_flow_run],
     on_crashed=[reconcile_flow_run],

@@ -1,4 +1,4 @@
-"""The flows that look after this machine, each by a schedule of `prefect.yaml`."""
+"""Upkeep: flows that clean up this machine, on the schedules of `prefect.yaml`."""
 
 from datetime import UTC, datetime
 
@@ -23,8 +23,8 @@ from sandbox.reap import reap
 
 @flow(name="reap-sandboxes")
 def reap_sandboxes() -> None:
-    """End the runs that were cancelled while they waited, record those that were killed, and
-    remove what nobody needs any more.
+    """Finish runs and plans that were cancelled while they waited, record killed runs, and remove
+    leftover containers and snapshots.
     """
     settings = load_settings()
     tools = build_dependencies(settings)
@@ -34,8 +34,8 @@ def reap_sandboxes() -> None:
     if api is not None:
         late = set_recorded_states(settings.runs, api)
         get_run_logger().info("%d flow runs got their state after an outage", late)
-    with plan_dependencies(settings) as shop:
-        get_run_logger().info("%d waiting plans were cancelled", cancel_waiting_plans(shop))
+    with plan_dependencies(settings) as deps:
+        get_run_logger().info("%d waiting plans were cancelled", cancel_waiting_plans(deps))
     reaped = reap(docker_engine(), sandbox_owner(settings))
     get_run_logger().info(
         "removed %d containers and %d snapshots", len(reaped.containers), len(reaped.snapshots)
@@ -44,18 +44,18 @@ def reap_sandboxes() -> None:
 
 @flow(name="expire-approvals")
 def expire_approvals() -> None:
-    """Mark the approvals whose time is over; a suspended run that waited for one ends."""
-    with plan_dependencies(load_settings()) as shop:
-        get_run_logger().info("%d approvals expired", shop.approvals.expire())
-        get_run_logger().info("%d suspended runs go on", resume_all_decided(shop.approvals))
+    """Expire approvals that were not decided in time, and resume the runs that waited for them."""
+    with plan_dependencies(load_settings()) as deps:
+        get_run_logger().info("%d approvals expired", deps.approvals.expire())
+        get_run_logger().info("%d suspended runs are resumed", resume_all_decided(deps.approvals))
 
 
 @flow(name="prune-memory")
 def prune_memory(dry_run: bool = False) -> None:
-    """Archive the playbooks that are stale or weak; nothing is deleted.
+    """Archive stale and weak playbooks; nothing is deleted.
 
     Args:
-        dry_run: Only tell what would be archived.
+        dry_run: Only log what would be archived.
     """
     with configured_library() as opened:
         stale = opened.prune(load_memory_settings().retention, dry_run=dry_run)
@@ -67,7 +67,7 @@ def prune_memory(dry_run: bool = False) -> None:
 
 @flow(name="reindex-memory")
 def reindex_memory() -> None:
-    """Make the search indexes anew from the database, which is the truth."""
+    """Rebuild the search indexes from the database."""
     with configured_library() as opened, configured_notebook() as book:
         opened.reindex()
         get_run_logger().info("reindexed %d playbooks", opened.stats().playbooks)
@@ -76,7 +76,7 @@ def reindex_memory() -> None:
 
 @flow(name="curate-runs")
 def curate_runs(since: str = "7d") -> None:
-    """Let recent runs that earned it teach notes and examples; they wait for a person.
+    """Propose notes and examples from recent successful runs; a person accepts or refuses them.
 
     Args:
         since: How long ago a run may have ended or been rated, as 90m, 24h or 7d.
@@ -84,26 +84,26 @@ def curate_runs(since: str = "7d") -> None:
     with configured_notebook() as book:
         get_run_logger().info("made %d vectors that were missing", book.embeddings.embed_missing())
     if not load_memory_settings().curates:
-        get_run_logger().info("runs teach nothing by themselves: that is switched off")
+        get_run_logger().info("curation is switched off: `memory.curate`")
         return
     for curated in curate_since(parse_age(since, datetime.now(UTC))):
-        _tell(curated)
+        _report(curated)
 
 
 @flow(name="curate-run", flow_run_name="curate {run}")
 def curate_one(run: str, once: bool = False) -> None:
-    """Let one run teach notes and examples; they wait for a person.
+    """Propose notes and examples from one run; a person accepts or refuses them.
 
     Args:
-        run: Its id, or the beginning of it.
-        once: Not again, when somebody looked at it already.
+        run: Run id, or its beginning.
+        once: Do nothing if the run was curated before.
     """
     curated = curate_uncurated(run) if once else curate_run(run)
     if curated is not None:
-        _tell(curated)
+        _report(curated)
 
 
-def _tell(curated: CurationResult) -> None:
+def _report(curated: CurationResult) -> None:
     publish_curation(curated)
     get_run_logger().info(
         "run %s: %d proposed, %d known already, %d refused%s",

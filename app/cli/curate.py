@@ -10,8 +10,7 @@ from app.terminal.output import print_json, print_line
 from contracts.errors import OptionInvalid
 from flows.recall.curation import curate_run, curate_since, parse_age
 from memory.curation.curate import CurationResult
-from memory.notes.as_json import entry_json
-from memory.notes.content import kind_of, searchable_text
+from memory.notes.content import entry_json, kind_of, searchable_text
 
 
 def curate(

@@ -19,13 +19,15 @@ from flows.config.settings import load_settings
 from flows.recall.library import configured_notebook
 from flows.runs.runs import find_run
 from memory.errors import NoteInvalid, StaleUpdate
-from memory.notes.as_json import editable_json, entry_json, parse_edited_json
 from memory.notes.content import (
     BASE_TYPES,
     ENTRY_STATUSES,
+    editable_json,
     effective_status,
+    entry_json,
     kind_of,
     match_word,
+    parse_edited_json,
     searchable_text,
 )
 from memory.notes.notebook import Notebook

@@ -33,8 +33,8 @@ from app.terminal.options import AsJson, resolve_run_id
 from app.terminal.output import print_json, print_message, print_result, print_table
 from flows.config.settings import load_settings
 from flows.recall.library import configured_notebook
-from memory.notes.as_json import injection_json
 from memory.notes.content import BASE_TYPES, match_word
+from memory.notes.injection import injection_json
 from memory.notes.notebook import Notebook
 from memory.notes.render import fits_budget
 from memory.notes.types import BaseType, Entry, EntryContent, Note, NoteContent, NoteType
@@ -151,8 +151,8 @@ def preview(
     viewer = Scope(agent=agent or load_settings().agent, user=user, company=company)
     with configured_notebook() as book:
         injection = book.inject(viewer, task)
-    omitted = [f"omitted: {one.entry.id}: {one.why}" for one in injection.left_out]
-    lines = [injection.text or "no note or example matches", *injection.why, *omitted]
+    omitted = [f"omitted: {one.entry.id}: {one.reason}" for one in injection.omitted]
+    lines = [injection.text or "no note or example matches", *injection.reasons, *omitted]
     print_result(injection_json(injection), "\n".join(lines), as_json)
 
 

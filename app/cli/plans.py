@@ -217,7 +217,7 @@ def _consent(
     grant = f" and grant {', '.join(sorted(missing))}" if missing else ""
     if not confirm(f"run it{grant}?"):
         return None
-    return replace(request, grants=request.grants | missing)
+    return request.with_grants(missing)
 
 
 def _print_plan_report(report: PlanReport, *, as_json: bool) -> None:

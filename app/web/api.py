@@ -26,8 +26,8 @@ from flows.approval_decided import resume_in_background
 from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
 from flows.plans.background import start_background_plan
-from flows.plans.deltas import plan_delta
 from flows.plans.dependencies import plan_dependencies
+from flows.plans.record import plan_delta
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies
 from flows.plans.state import agree_to_plan, plan_state, record_draft

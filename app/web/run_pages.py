@@ -21,7 +21,7 @@ from flows.runs.layout import DIFF, TRAJECTORY
 from flows.runs.report import tools_line
 from memory.errors import NoteNotFound, PlaybookNotFound
 from memory.notes.notebook import Notebook
-from memory.notes.shown_log import InjectedEntry
+from memory.notes.run_history import InjectedEntry
 from memory.notes.types import Entry
 from memory.playbooks.library import Library
 from policy.errors import LogDamaged, LogUnavailable

@@ -1,4 +1,4 @@
-"""Where the approvals of agents are kept, and what they mean for the run that asked."""
+"""Approvals of agents: the store, and their effect on the run that requested them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ _DECIDED = (
 
 
 def cached_approvals(home: Path) -> "Callable[[], Approvals]":
-    """The approvals of this home, opened when they are needed first and kept open.
+    """Return a function that opens the approvals of this home once and keeps them open.
 
     Raises (when called):
         SettingsInvalid, StoreUnavailable.
@@ -43,7 +43,7 @@ def cached_approvals(home: Path) -> "Callable[[], Approvals]":
 
 @contextmanager
 def open_approvals(home: Path) -> "Iterator[Approvals]":
-    """The approvals of this home, closed when the block ends.
+    """Give the approvals of this home until the block ends.
 
     Raises:
         SettingsInvalid, StoreUnavailable, LogUnavailable.
@@ -53,8 +53,8 @@ def open_approvals(home: Path) -> "Iterator[Approvals]":
 
 
 def make_approvals(log: "EventLog", policy: PolicySettings) -> "Approvals":
-    """The approvals beside this log, which tells what becomes of them."""
-    from policy.plan.approvals import Approvals  # sqlalchemy, which most agents never need
+    """Return the approvals in the database of this log; their decisions are appended to the log."""
+    from policy.plan.approvals import Approvals  # imports sqlalchemy, which most agents never need
 
     return Approvals(
         engine=log.engine, append=lambda draft: log.append([draft]), ttl_s=policy.approval_ttl_s
@@ -62,7 +62,7 @@ def make_approvals(log: "EventLog", policy: PolicySettings) -> "Approvals":
 
 
 def pending_approvals(approvals: Sequence[Approval]) -> list[Approval]:
-    """Those that wait for a person, the oldest first."""
+    """Return the pending approvals, oldest first."""
     return sorted(
         (one for one in approvals if one.status == "pending"), key=lambda one: one.asked_at
     )
@@ -71,9 +71,9 @@ def pending_approvals(approvals: Sequence[Approval]) -> list[Approval]:
 def resume_point(
     start: Checkpoint, blueprint: Blueprint, approvals: Sequence[Approval], *, folder: Path
 ) -> Checkpoint:
-    """Where a run that had ended goes on: at the first node that was allowed something since.
+    """Return the checkpoint to resume a finished run from: the first node with a new approval.
 
-    Its agent goes on with its conversation. `folder` is the run's own.
+    The node's agent continues its conversation. `folder` is the folder of the run.
     """
     may = {one.node for one in approvals if one.status == "approved"}
     if start.ended is None or not may:
@@ -90,7 +90,7 @@ def resume_point(
 
 
 def decisions_text(approvals: Sequence[Approval]) -> str:
-    """What a person has said to this run's agents, for those that go on; empty for nothing."""
+    """Return the decisions about this run as text for its agents; empty if there are none."""
     lines = [
         f"- {'approved, once' if one.status == 'approved' else 'refused'}: "
         f"{one.op} {canonical_json(one.arguments)}{f' ({one.reason})' if one.reason else ''}"
@@ -105,9 +105,9 @@ def decisions_text(approvals: Sequence[Approval]) -> str:
 def approval_notices(
     approvals: Sequence[Approval], run_id: str, *, suspends: bool
 ) -> tuple[str, ...]:
-    """What a report says of those that wait, and of those that a person refused.
+    """Return the notices of a report about denied and pending approvals.
 
-    A run that `suspends` itself goes on by itself.
+    A run that `suspends` itself is resumed by its worker.
     """
     refused = [
         f"refused by {one.decided_by}: {one.op} in {one.node!r}"

@@ -1,4 +1,4 @@
-"""An approval in words: in a line, whole for whoever decides, as a form's text, as JSON. Pure."""
+"""An approval as text: one line, full text, form text, JSON. Pure functions."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,14 +15,14 @@ from policy.types import Approval
 _WIDTH = 56
 
 SHORT_ARGUMENT = 120
-"""Characters of one argument that stand in a line with others."""
+"""Longest argument, in characters, that is shown in a line with others."""
 
 _SHOWN = 20_000
 """Characters of one argument that a form shows; the page *Approvals* shows all."""
 
 
 def headline(approval: Approval) -> str:
-    """Who asks for what, in one line, cut short."""
+    """Return the requested action in one line, with arguments cut short."""
     if approval.is_question:
         return escape_invisible(f"asks you: {approval.arguments['question']}")
     args = ", ".join(f"{name}={short_value(value)}" for name, value in approval.arguments.items())
@@ -30,7 +30,7 @@ def headline(approval: Approval) -> str:
 
 
 def denial_reasons(approval: Approval) -> list[str]:
-    """Which rules stopped it, and what led there; nothing for a question."""
+    """Return the rules that denied the action, with the provenance; empty for a question."""
     if approval.is_question:
         return []
     return [_one_line(line) for denied in approval.denied.denials for line in _reasons(denied)]
@@ -43,9 +43,9 @@ def _reasons(denied: Denied) -> Iterator[str]:
 
 
 def full_text(approval: Approval, *, limit: int | None = None) -> list[str]:
-    """All that is to be decided about, every argument as it is, and why: one line each or more.
+    """Return the action with all arguments and the denial reasons, as lines.
 
-    An argument longer than `limit` says how much of it is left out.
+    An argument longer than `limit` is cut, with the number of omitted characters.
     """
     if approval.is_question:
         return [headline(approval)]
@@ -61,12 +61,12 @@ def full_text(approval: Approval, *, limit: int | None = None) -> list[str]:
 
 
 def argument_text(value: Json) -> str:
-    """An argument for a person: a text as it is, all else as JSON in the letters it has."""
+    """Return an argument for display: text unchanged, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(plain_json(value), ensure_ascii=False)
 
 
 def form_text(approval: Approval, more: int) -> str:
-    """What a form shows of an action: what it is, why it waits, and how many more wait after it."""
+    """Return the text of the form for an approval, with the number of further pending approvals."""
     parts = [
         f"**Run {approval.run_id}** waits for you{f'; {more} more after this' if more else ''}."
     ]
@@ -81,13 +81,13 @@ def form_text(approval: Approval, more: int) -> str:
 
 
 def short_value(value: Json) -> str:
-    """A value, or the place it comes from, cut short."""
+    """Return a value, or the reference it is, cut to `SHORT_ARGUMENT`."""
     text = value_in_one_line(value)
     return text if len(text) <= SHORT_ARGUMENT else f"{text[: SHORT_ARGUMENT - 3]}…"
 
 
 def value_in_one_line(value: Json) -> str:
-    """A value, or the place it comes from, however long."""
+    """Return a value, or the reference it is, in one line of any length."""
     refs = list(refs_in(value))
     if len(refs) == 1 and refs[0].pointer == "":
         return f"<{refs[0].ref}>"
@@ -95,12 +95,12 @@ def value_in_one_line(value: Json) -> str:
 
 
 def argument_lines(name: str, value: Json) -> list[str]:
-    """An argument whole, as it is: one line or more."""
+    """Return a whole argument, as one or more lines."""
     return _indented(_one_line(name), escape_invisible(argument_text(value)))
 
 
 def expired_line(undecided: Sequence[Approval]) -> str | None:
-    """Why a run ends on whose questions nobody decided in time; None when there are none."""
+    """Return the error of a run whose approvals expired undecided, or None."""
     named = (
         f"{one.op} (approval {one.id}, until {one.expires_at:%F %H:%M} UTC)" for one in undecided
     )
@@ -108,7 +108,7 @@ def expired_line(undecided: Sequence[Approval]) -> str | None:
 
 
 def approval_json(approval: Approval) -> dict[str, object]:
-    """An approval as JSON."""
+    """Return the approval as a JSON object."""
     denied = approval.denied
     return {
         "id": approval.id,
@@ -132,7 +132,7 @@ def approval_json(approval: Approval) -> dict[str, object]:
 
 
 def _narrow(approval: Approval) -> list[str]:
-    """The whole of it, with reasons that are no wider than the form; arguments stay as they are."""
+    """Return the full text with the reasons, not the arguments, wrapped to the form."""
     reasons = denial_reasons(approval)
     lines = full_text(approval, limit=_SHOWN)
     wrapped = (wrap(line, _WIDTH, subsequent_indent="  ") for line in reasons)

@@ -1,4 +1,4 @@
-"""Opens the event log of this machine: in memory's database, its head in a file beside."""
+"""Open the event log of a home: it is in the database of memory, its head in `events.head`."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def event_log(home: Path, replica: str) -> Iterator["EventLog"]:
-    """The log; `replica` is this machine's name in it.
+    """Give the log until the block ends; `replica` is this machine's name in it.
 
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
@@ -32,9 +32,9 @@ def event_log(home: Path, replica: str) -> Iterator["EventLog"]:
 
 @contextmanager
 def append_in_background(home: Path, replica: str) -> Iterator[AppendEvents]:
-    """A way to append, at once; the log is opened behind it, which takes a third of a second.
+    """Give a function that appends, while the log is opened in a thread (0.3 s).
 
-    An outage is raised by the first append.
+    The first append raises the errors of `open_log`.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="event-log") as thread:
         opening = thread.submit(open_log, home, replica)
@@ -50,7 +50,7 @@ def append_in_background(home: Path, replica: str) -> Iterator[AppendEvents]:
 
 
 def run_page(home: Path, replica: str, run_id: str) -> ViewSpec:
-    """The page of one run, made of its events.
+    """Return the page of a run, made from its events.
 
     Raises:
         SettingsInvalid, StoreUnavailable, LogUnavailable, LogDamaged.
@@ -60,12 +60,12 @@ def run_page(home: Path, replica: str, run_id: str) -> ViewSpec:
 
 
 def open_log(home: Path, replica: str) -> "EventLog":
-    """The log, for as long as the process lives.
+    """Return the log, open until the process ends.
 
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
     """
-    # SQLAlchemy is imported here, so that a run which waits for its sandbox does not wait for it.
+    # SQLAlchemy is imported here, while the run waits for its sandbox.
     from memory.database import open_database
     from policy.log.event_log import EventLog
     from policy.log.head import HeadFile

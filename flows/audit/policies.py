@@ -1,4 +1,4 @@
-"""The policies that decisions of the event log can be decided again by, by their version."""
+"""The policies by version, to repeat decisions of the event log."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -29,7 +29,7 @@ class _Question(BaseModel, frozen=True, extra="forbid"):
 
 
 def decide_allowed_tools(question: Mapping[str, Json]) -> Decision:
-    """Whether a node's allowed tools let its agent make this call."""
+    """Repeat the decision whether a node's allowed tools permit this call."""
     try:
         asked = _Question.model_validate(dict(question))
     except ValidationError as error:
@@ -44,7 +44,7 @@ class _Bounded(_Question, frozen=True, extra="forbid"):
 
 
 def decide_agent_guard(question: Mapping[str, Json]) -> Decision:
-    """Whether a node's tools and its run's bounds let its agent make this call."""
+    """Repeat the decision whether a node's tools and its run's bounds permit this call."""
     try:
         asked = _Bounded.model_validate(plain_json(question))
     except ValidationError as error:
@@ -63,4 +63,4 @@ POLICIES: Mapping[str, Decide] = MappingProxyType(
         PLAN_POLICY_VERSION: redecide,
     }
 )
-"""All that this Harness knows; an older version stays here for as long as logs may name it."""
+"""An old version of a policy stays here for as long as logs may name it."""

@@ -1,4 +1,4 @@
-"""What a run writes into the event log, after each node. No Prefect here."""
+"""Writes the events of a run into the event log, after each node. Independent of Prefect."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,32 +31,32 @@ from providers.read_trajectory import parse_event
 from sandbox.git import redact_url
 
 AppendEvents = Callable[[Sequence[Draft]], object]
-"""Adds events to the log, all or none.
+"""Appends events to the log, all or none.
 
 Raises:
-    LogUnavailable: it cannot be written: an outage, which stops the run.
-    LogDamaged: it lacks what it once had.
+    LogUnavailable: the log cannot be written: an outage, which stops the run.
+    LogDamaged: events are missing that the log had before.
 """
 
-
-_AT_ONCE = 200
-"""Events that are written in one transaction, about: a trajectory may be larger than memory."""
+_BATCH = 200
+"""Events written in one transaction: a trajectory may be larger than memory."""
 
 _LOGS = (TRAJECTORY, EGRESS)
-"""What events are made of, in the run's own folder."""
+"""Files of the run that events are made of."""
 
 
 def log_sizes(folder: Path) -> dict[str, int]:
-    """How much there is of a run's logs."""
+    """Return the sizes of a run's logs in bytes, by file name."""
     logs = (folder / name for name in _LOGS)
     return {log.name: log.stat().st_size for log in logs if log.exists()}
 
 
 class RunEvents:
-    """Follows one run. What is made in view of untrusted content is tainted by it, whoever made it:
-    a node sees the workspace, an agent the intent and memory too.
+    """Follows one run and appends its events.
 
-    Where the run is resumed, what is finished at `start` was told of before.
+    The result of a node is tainted by all untrusted content that the node could see: every node
+    sees the workspace, an agent also the intent and memory. The events of nodes that were finished
+    at `start` of a resumed run are in the log already.
     """
 
     def __init__(
@@ -79,89 +79,96 @@ class RunEvents:
         self._trajectory, self._egress = (
             _Tail(folder / name, at=checkpoint.heard.get(name, 0)) for name in _LOGS
         )
-        known, upto = node_rules(request, bounds), checkpoint.heard.get(TRAJECTORY, 0)
-        self._read = {
-            without_attempt(node): secrets_read(folder / TRAJECTORY, node, known, upto=upto)
+        rules, upto = node_rules(request, bounds), checkpoint.heard.get(TRAJECTORY, 0)
+        self._secrets_read = {
+            without_attempt(node): secrets_read(folder / TRAJECTORY, node, rules, upto=upto)
             for node in checkpoint.talks
         }
-        self._known: set[str] = set()
-        self._intent = self._read_intent()
+        self._finished: set[str] = set()
+        self._intent = self._intent_entity()
         self._memory: Entity | None = None
-        self._given: dict[str, Entity] = {}
-        self._files: str | None = None
-        self._workspace = self._read_repository(checkpoint.base.commit)
-        self._told = frozenset(checkpoint.results if start.resumed else ())
-        self._waiting: list[Draft] = []
+        self._notes: dict[str, Entity] = {}
+        self._snapshot: str | None = None
+        self._workspace = self._repository_entity(checkpoint.base.commit)
+        self._recorded = frozenset(checkpoint.results if start.resumed else ())
+        self._pending: list[Draft] = []
         if not start.resumed:
-            asked = {"blueprint": request.definition.name}
-            self._waiting = [
-                self._draft("prompt", asked, made=(self._intent,)),
-                self._draft("source", {"commit": checkpoint.base.commit}, made=(self._workspace,)),
+            blueprint = {"blueprint": request.definition.name}
+            commit = {"commit": checkpoint.base.commit}
+            self._pending = [
+                self._draft("prompt", blueprint, produces=(self._intent,)),
+                self._draft("source", commit, produces=(self._workspace,)),
             ]
 
     def memory_shown(self, recall: RecallResult) -> None:
-        """Memory showed this to the run."""
+        """Record the playbooks that the run was shown."""
         if not recall.text:
             return
         hits = [hit for hit in recall.results.hits if hit.playbook.id in recall.shown]
         taint = frozenset(f"playbook:{hit.playbook.slug}" for hit in hits if hit.has_run_text)
-        said = self._redact(recall.text)
-        self._memory = text_entity(said, origin="memory", label=Label(taint=taint))
-        shown: list[Json] = [hit.playbook.slug for hit in hits]
-        self._waiting.append(self._draft("memory", {"playbooks": shown}, made=(self._memory,)))
-        self._relate(self._memory)
+        text = self._redact(recall.text)
+        self._memory = text_entity(text, origin="memory", label=Label(taint=taint))
+        slugs: list[Json] = [hit.playbook.slug for hit in hits]
+        self._pending.append(self._draft("memory", {"playbooks": slugs}, produces=(self._memory,)))
+        self._relate_to_intent(self._memory)
 
     def recording_notes(self, notes: RunNotes) -> RunNotes:
-        """The same notebook; what it gives to a node is told with the node.
+        """Return `notes` whose `inject` also records what a node is given.
 
-        Notes are written by agents too, so they carry the tag `notebook`.
+        Agents write notes too, so they carry the tag `notebook`.
         """
 
-        def give(seat: NodeRequest) -> PromptBlock:
-            given = notes.inject(seat)
-            if given.text:
+        def inject(node_request: NodeRequest) -> PromptBlock:
+            block = notes.inject(node_request)
+            if block.text:
                 label = Label(taint=frozenset({"notebook"}))
-                made = text_entity(self._redact(given.text), origin="notebook", label=label)
-                self._given[without_attempt(seat.node)] = made
-                self._waiting.append(self._draft("memory", {"node": seat.node}, made=(made,)))
-                self._relate(made)
-            return given
+                made = text_entity(self._redact(block.text), origin="notebook", label=label)
+                node = node_request.node
+                self._notes[without_attempt(node)] = made
+                self._pending.append(self._draft("memory", {"node": node}, produces=(made,)))
+                self._relate_to_intent(made)
+            return block
 
-        return replace(notes, inject=give)
+        return replace(notes, inject=inject)
 
     def write_start(self) -> None:
-        """Write what the run starts from: when that cannot be written, nothing is run."""
+        """Append what the run starts from. If that fails, no node may run."""
         self._flush()
 
     def node_finished(self, ctx: RunContext, files: str | None = None) -> None:
-        """A node has ended: write it, and all that was said and tried in it.
+        """Append the events of all nodes that finished since the last call.
 
-        `files` names the snapshot that holds the workspace as it is now, if there is one.
+        `files` names the snapshot of the workspace as it is now, if there is one.
         """
         for node in self._request.definition.nodes:
-            if node.name in ctx.results and node.name not in self._known:
-                self._node_ended(node, ctx)
-        if files is not None and files != self._files:
-            self._waiting.append(self._draft("snapshot", {"files": files}, (self._workspace,)))
-            self._files = files
+            if node.name in ctx.results and node.name not in self._finished:
+                self._record_node(node, ctx)
+        if files is not None and files != self._snapshot:
+            self._pending.append(self._draft("snapshot", {"files": files}, (self._workspace,)))
+            self._snapshot = files
         self._flush()
 
     def run_finished(self, report: RunReport) -> None:
-        """The run is over, however it ended."""
-        self._egress_events()
+        """Append the report of the run, whatever its status."""
+        self._record_egress()
         body = json.loads(json.dumps(to_json(report)))
-        for heavy in ("nodes", "intent"):
-            body.pop(heavy)
-        made = self._made(json.dumps(body), f"report of {self._run_id}", (self._workspace,))
-        self._waiting.append(self._draft("report", body, (self._workspace,), (made,)))
+        for large in ("nodes", "intent"):
+            body.pop(large)
+        made = text_entity(
+            json.dumps(body),
+            origin=f"report of {self._run_id}",
+            label=self._workspace.label,
+            sources=[self._workspace.id],
+        )
+        self._pending.append(self._draft("report", body, (self._workspace,), (made,)))
         self._flush()
 
-    def _node_ended(self, node: Node, ctx: RunContext) -> None:
-        """Tell of all that was said in it, a little at a time, then of it and what is inside it."""
+    def _record_node(self, node: Node, ctx: RunContext) -> None:
+        """Record the trajectory of the node, in batches, then the node and its inner nodes."""
         parts = [part for part in (*inner_nodes(node), node) if part.name in ctx.results]
-        again = node.name in self._told
-        rules = self._rules()
-        telling = {
+        is_recorded = node.name in self._recorded
+        rules = self._node_rules()
+        readers = {
             part.name: TrajectoryEvents(
                 run_id=self._run_id,
                 node=part.name,
@@ -172,30 +179,30 @@ class RunEvents:
             if part.name in rules
         }
         for line in self._trajectory.lines():
-            heard = telling.get(node_of_event(line))
-            if heard is not None:
-                self._tell([] if again else heard.hear(line))
+            reader = readers.get(node_of_event(line))
+            if reader is not None:
+                self._add([] if is_recorded else reader.hear(line))
         for part in parts:
-            view = telling[part.name].view if part.name in telling else None
-            draft = self._part_ended(part, ctx.results[part.name], view)
-            self._tell([] if again else [draft])
-        if again:
-            self._waiting.clear()
-        self._known |= ctx.results.keys()
+            view = readers[part.name].view if part.name in readers else None
+            draft = self._node_draft(part, ctx.results[part.name], view)
+            self._add([] if is_recorded else [draft])
+        if is_recorded:
+            self._pending.clear()
+        self._finished |= ctx.results.keys()
 
-    def _tell(self, drafts: Sequence[Draft]) -> None:
-        self._waiting += drafts
-        if len(self._waiting) >= _AT_ONCE:
+    def _add(self, drafts: Sequence[Draft]) -> None:
+        self._pending += drafts
+        if len(self._pending) >= _BATCH:
             self._flush()
 
-    def _part_ended(self, node: Node, result: NodeResult, view: Sequence[str] | None) -> Draft:
-        """`view` is what an agent's result was made in view of; None where no agent worked."""
-        came_in = self._egress_events()
+    def _node_draft(self, node: Node, result: NodeResult, view: Sequence[str] | None) -> Draft:
+        """`view` names the entities that an agent's result is based on; None: no agent worked."""
+        fetched = self._record_egress()
         inputs = self._inputs(node)
         seen = [entity.id for entity in inputs] if view is None else view
-        seen = [*seen, *(entity.id for entity in came_in)]
+        seen = [*seen, *(entity.id for entity in fetched)]
         text = "\n".join(filter(None, (result.error, result.output)))
-        label = join_labels(entity.label for entity in (*inputs, *came_in))
+        label = join_labels(entity.label for entity in (*inputs, *fetched))
         made = text_entity(text, origin=f"node {node.name}", label=label, sources=seen)
         body: dict[str, Json] = {
             "node": node.name,
@@ -206,81 +213,77 @@ class RunEvents:
             "turns": result.turns,
         }
         self._workspace = made
-        return self._draft_of(body, seen, made)
-
-    def _draft_of(self, body: Mapping[str, Json], seen: Sequence[str], made: Entity) -> Draft:
         return Draft(
             kind="node", run_id=self._run_id, body=body, consumes=tuple(seen), produces=(made,)
         )
 
     def _inputs(self, node: Node) -> tuple[Entity, ...]:
-        """What the node could see. The first sees all; what it makes carries that on."""
-        first = not self._known
-        agent = node.name in self._rules()
-        held = (self._intent, self._memory, self._given.get(node.name))
-        context = [entity for entity in held if entity is not None]
-        return (self._workspace, *(context if first or agent else ()))
+        """The entities that the node could see. The first node sees all and passes its label on."""
+        is_first = not self._finished
+        is_agent = node.name in self._node_rules()
+        context = (self._intent, self._memory, self._notes.get(node.name))
+        shown = [entity for entity in context if entity is not None]
+        return (self._workspace, *(shown if is_first or is_agent else ()))
 
-    def _rules(self) -> Mapping[str, NodeRules]:
-        known = node_rules(self._request, self._bounds)
-        return {name: replace(one, read=self._read.get(name, ())) for name, one in known.items()}
+    def _node_rules(self) -> Mapping[str, NodeRules]:
+        rules = node_rules(self._request, self._bounds)
+        return {
+            name: replace(one, read=self._secrets_read.get(name, ())) for name, one in rules.items()
+        }
 
-    def _egress_events(self) -> list[Entity]:
-        """Write what was tried since the last time; gives the places that content came from."""
-        came: dict[str, Entity] = {}
+    def _record_egress(self) -> list[Entity]:
+        """Record the network accesses since the last call; return the hosts that were reached."""
+        reached: dict[str, Entity] = {}
         for line in self._egress.lines():
             host = str(line.get("host", ""))
             body: dict[str, Json] = {k: v for k, v in line.items() if isinstance(v, str | int)}
             made: tuple[Entity, ...] = ()
-            if line.get("kind") == "allowed" and host not in came:
-                taint = Label(taint=frozenset({f"web:{host}"}))
-                came[host] = Entity(content=host, label=taint, origin=f"web {self._run_id}")
-                made = (came[host],)
-            self._waiting.append(self._draft("egress", body, (self._workspace,), made))
-        return list(came.values())
+            if line.get("kind") == "allowed" and host not in reached:
+                label = Label(taint=frozenset({f"web:{host}"}))
+                reached[host] = Entity(content=host, label=label, origin=f"web {self._run_id}")
+                made = (reached[host],)
+            self._pending.append(self._draft("egress", body, (self._workspace,), made))
+        return list(reached.values())
 
-    def _read_intent(self) -> Entity:
-        where = self._request.intent_from
-        taint = frozenset({where} if where else ())
-        said = self._redact(self._request.intent)
-        return text_entity(said, origin=where or "prompt", label=Label(taint=taint))
+    def _intent_entity(self) -> Entity:
+        source = self._request.intent_from
+        label = Label(taint=frozenset({source} if source else ()))
+        return text_entity(
+            self._redact(self._request.intent), origin=source or "prompt", label=label
+        )
 
-    def _read_repository(self, commit: str) -> Entity:
+    def _repository_entity(self, commit: str) -> Entity:
         name = repo_name(self._request.repo)
         label = Label(taint=frozenset({f"repo:{name}"}))
         content = {"repository": self._redact(redact_url(self._request.repo)), "commit": commit}
         return Entity(content=content, label=label, origin=f"repository {name}")
 
-    def _relate(self, shown: Entity) -> None:
-        """What memory showed relates to the intent that it was looked for by."""
-        self._waiting.append(self._draft("relation", {"kind": "RELATES_TO"}, (shown, self._intent)))
-
-    def _made(self, text: str, origin: str, of: Sequence[Entity]) -> Entity:
-        label = join_labels(entity.label for entity in of)
-        return text_entity(text, origin=origin, label=label, sources=[e.id for e in of])
+    def _relate_to_intent(self, shown: Entity) -> None:
+        relation = self._draft("relation", {"kind": "RELATES_TO"}, (shown, self._intent))
+        self._pending.append(relation)
 
     def _draft(
         self,
         kind: Kind,
         body: Mapping[str, Json],
-        of: Sequence[Entity] = (),
-        made: Sequence[Entity] = (),
+        consumes: Sequence[Entity] = (),
+        produces: Sequence[Entity] = (),
     ) -> Draft:
         return Draft(
             kind=kind,
             run_id=self._run_id,
             body=body,
-            consumes=tuple(entity.id for entity in of),
-            produces=tuple(made),
+            consumes=tuple(entity.id for entity in consumes),
+            produces=tuple(produces),
         )
 
     def _flush(self) -> None:
-        self._append(self._waiting)
-        self._waiting = []
+        self._append(self._pending)
+        self._pending = []
 
 
 class _Tail:
-    """The lines that were added to a file since the last time; half a line waits for its end."""
+    """Reads the lines that were added to a file since the last read; skips an unfinished line."""
 
     def __init__(self, path: Path, *, at: int) -> None:
         self._path = path

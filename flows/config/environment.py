@@ -1,13 +1,11 @@
-"""The environment, and where `harness.toml` is: all that settings come from, and other variables.
+"""Environment variables and the path of `harness.toml`: the sources of all settings.
 
-pydantic takes the values of settings from it; who needs another variable asks `environment`. Some
-read or set variables themselves, none of which is a setting:
+pydantic reads the settings; code that needs another variable calls `environment`. Two places access
+variables themselves, and none of these is a setting:
 
-- `sandbox/` reads DOCKER_HOST and where the host's certificates are, as Docker's own clients do,
-  and hands the environment to git and other programs of the host.
-- `providers/litellm_setup.py` and `app/terminal/output.py` set what a library reads on import.
-- `flows/host/run_process.py` and `flows/host/fork_server.py` look for a fork server before anything
-  that needs settings is imported, and take over the environment of the process that asked.
+- `sandbox/` reads DOCKER_HOST and the path of the host's certificates, as Docker's own clients do,
+  and passes the environment to git and other programs of the host.
+- `providers/litellm_setup.py` and `app/terminal/output.py` set variables that libraries read.
 """
 
 import os
@@ -21,27 +19,28 @@ from pydantic import AfterValidator
 from contracts.errors import SettingsInvalid
 
 VARIABLE_PREFIX = "HARNESS_"
-"""How the variables begin that are settings."""
+"""Prefix of the variables that are settings."""
 
 
 def config_file() -> Path:
-    """Where `harness.toml` is looked for, named from the root; it need not exist."""
+    """Return the absolute path of `harness.toml`; the file need not exist."""
     home = Path(os.environ.get("HARNESS_HOME") or "~/.harness")
     return absolute_path(Path(os.environ.get("HARNESS_CONFIG") or home / "harness.toml"))
 
 
 def relative_to_config(path: Path) -> Path:
-    """A relative path of the settings starts beside `harness.toml`, not at the current directory,
-    which may be a repository of anybody's.
+    """Return the absolute path; a relative one starts at the folder of `harness.toml`.
+
+    Never at the current directory, which may be an untrusted repository.
     """
     return absolute_path(path, config_file().parent)
 
 
 def absolute_path(path: Path, start: Path = Path()) -> Path:
-    """The same path, named from the root; a relative one starts at `start`.
+    """Return the absolute path; a relative one starts at `start`.
 
     Raises:
-        SettingsInvalid: it leads nowhere.
+        SettingsInvalid: the home of `~` or the current directory does not exist.
     """
     try:
         return (start / path.expanduser()).absolute()
@@ -50,37 +49,37 @@ def absolute_path(path: Path, start: Path = Path()) -> Path:
 
 
 ConfigPath = Annotated[Path, AfterValidator(relative_to_config)]
-"""A path that starts beside `harness.toml` where it is relative."""
+"""A path; if it is relative, it starts at the folder of `harness.toml`."""
 
 
 class SettingsSources(NamedTuple):
-    """All that settings are read from: the same, the same settings."""
+    """Everything that settings are read from; equal sources give equal settings."""
 
     environ: tuple[tuple[str, str], ...]
     file: bytes
 
 
 def settings_sources() -> SettingsSources:
-    """What settings would be read from now."""
+    """Return the current sources of settings."""
     file = config_file()
     ours = (pair for pair in os.environ.items() if pair[0].upper().startswith(VARIABLE_PREFIX))
     return SettingsSources(tuple(sorted(ours)), file.read_bytes() if file.is_file() else b"")
 
 
 @contextmanager
-def set_variables(given: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of this process, and of those it starts, until the block ends."""
-    before = {name: os.environ[name] for name in given if name in os.environ}
-    os.environ.update(given)
+def set_variables(new: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of this process and its children until the block ends."""
+    before = {name: os.environ[name] for name in new if name in os.environ}
+    os.environ.update(new)
     try:
         yield
     finally:
-        for name in given:
+        for name in new:
             os.environ.pop(name, None)
         os.environ.update(before)
 
 
 def environment() -> Mapping[str, str]:
-    """The environment, for those who look up keys, redact secrets or start what is elsewhere."""
-    named = (name for name in ("HARNESS_HOME", "HARNESS_CONFIG") if os.environ.get(name))
-    return {**os.environ, **{name: str(absolute_path(Path(os.environ[name]))) for name in named}}
+    """Return the environment, with absolute paths in HARNESS_HOME and HARNESS_CONFIG."""
+    paths = (name for name in ("HARNESS_HOME", "HARNESS_CONFIG") if os.environ.get(name))
+    return {**os.environ, **{name: str(absolute_path(Path(os.environ[name]))) for name in paths}}

@@ -21,7 +21,7 @@ MemoryTools = Literal["off", "read", "draft"]
 EmbeddingProvider = Literal["local", "google", "openai", "ollama", "litellm", "none"]
 
 EXAMPLE_LITELLM_MODEL = "mistral/mistral-embed"
-"""A model of the provider `litellm`, which has no usual one."""
+"""An example for the provider `litellm`, which has no default model."""
 
 _log = logging.getLogger("memory.settings")  # warnings of `memory` are shown at the terminal
 
@@ -29,18 +29,18 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 class EmbeddingSettings(BaseModel, frozen=True, extra="forbid"):
-    """Who makes vectors."""
+    """The provider of embeddings."""
 
     provider: EmbeddingProvider = "local"
-    """`local` needs no key and no network; `litellm` takes any model; `none`: words only."""
+    """`local` needs no key and no network; `litellm` takes any model; `none`: search by words."""
     model: str | None = Field(default=None, validate_default=True)
-    """None: the provider's usual one; `litellm` has none."""
+    """None: the provider's default; `litellm` has no default."""
     dimensions: int | None = Field(default=None, ge=1)
-    """None: as many as the model usually gives."""
+    """None: the model's default."""
     api_key: str | None = None
     """`${NAME}` stands for a variable of the environment."""
     url: str | None = None
-    """Where the provider listens, when not at its usual address; `${NAME}` as above."""
+    """URL of the provider, if it is not the default; `${NAME}` as above."""
 
     @field_validator("model")
     @classmethod
@@ -69,60 +69,59 @@ class MemorySettings(SettingsTable):
     )
 
     enabled: bool = True
-    """Runs are shown playbooks and recorded."""
+    """Give runs playbooks, and record their outcome."""
     data: str | None = None
     """A file or a SQLAlchemy URL. None: `harness.db` in the home."""
     chroma_url: str | None = None
     """A `chroma run` to use. None: a folder in the home."""
     embedding: EmbeddingSettings = EmbeddingSettings()
     reflect_model: str | None = None
-    """Model that reflects on a run that succeeded or failed with a playbook. What it writes waits
-    for a person. None: no model does."""
+    """Model that reflects on runs that used a playbook. A person accepts or refuses its lessons.
+    None: no reflection."""
     curate: Literal["off", "rated", "success"] = "rated"
-    """Which runs teach notes and examples without being asked: successful ones that a person
-    rated above 80, or all successful ones. What they teach waits for a person."""
+    """Runs that are curated automatically: successful ones that a person rated above 80, or all
+    successful ones. A person accepts or refuses the proposed notes and examples."""
     curate_model: str | None = None
-    """Who looks at runs. None: the model of the settings."""
+    """Model for curation. None: the setting `model`."""
     curate_budget_usd: float = Field(default=0.5, gt=0)
-    """What one look may cost."""
+    """US dollars for the curation of one run."""
     max_age_days: float = Field(default=90.0, ge=0)
-    """`prune` archives what was neither used nor changed for this long."""
+    """`prune` archives playbooks that were neither used nor changed for so many days."""
     min_confidence: float = Field(default=0.3, ge=0, le=1)
-    """Below this, `prune` also archives what nobody touched for that long. 0: nothing."""
+    """Confidence below which `prune` also archives unchanged playbooks. 0: none."""
     limit: int = Field(default=5, ge=0)
-    """Playbooks of each group that a run is shown at the most."""
+    """Most playbooks of each group that a run is given."""
     budget_tokens: int = Field(default=2_000, ge=0)
-    """A run's prompt never holds more of memory than this."""
+    """Most tokens of memory in a prompt."""
     max_distance: float | None = Field(default=None, ge=0, le=2)
-    """Cosine distance past which a playbook is not found by meaning. None: the limit of the
-    embedding model, which is 1 for a model that was not measured."""
+    """Largest cosine distance at which a playbook is found by meaning. None: the limit measured for
+    the embedding model, or 1."""
     confidence_weight: float = Field(default=0.3, ge=0, le=1)
     holdout_share: float = Field(default=0.1, ge=0, le=1)
-    """This share of runs is shown no playbook, so that the lift can be measured. 0: none."""
+    """Share of runs that is given no playbook, to measure the benefit of memory. 0: none."""
     tools: MemoryTools = "off"
-    """What agents may do with playbooks: nothing; search and read; or also keep drafts for a
-    person to make active."""
+    """Playbook tools of agents: none, search and read, or also save drafts to be accepted."""
     proven_min: float = Field(default=0.5, ge=0, le=1)
     failed_max: float = Field(default=0.3, ge=0, le=1)
 
     @property
     def curates(self) -> bool:
-        """Whether any run teaches without being asked."""
+        """True if any run is curated automatically."""
         return self.enabled and self.curate != "off"
 
     @property
     def retention(self) -> Retention:
-        """What `prune` goes by."""
+        """The rules of `prune`."""
         return Retention(max_age_days=self.max_age_days, min_confidence=self.min_confidence)
 
     @property
     def contrast(self) -> GroupThresholds:
-        """How results are told apart."""
+        """The thresholds of the groups of results."""
         return GroupThresholds(proven_min=self.proven_min, failed_max=self.failed_max)
 
     @property
     def surfacing(self) -> RecallOptions:
-        """What a run is shown."""
+        """The options of the search for a run's playbooks."""
         return RecallOptions(
             limit=self.limit,
             budget_tokens=self.budget_tokens,
@@ -139,8 +138,8 @@ class MemorySettings(SettingsTable):
         if tools != "write":
             return tools
         _log.warning(
-            "setting 'memory.playbooks.tools' is 'write', which is 'draft' now: what agents keep "
-            "is a draft until a person makes it active"
+            "setting 'memory.playbooks.tools' is 'write', which is 'draft' now: what agents save "
+            "is a draft until a person accepts it"
         )
         return "draft"
 
@@ -154,7 +153,7 @@ class MemorySettings(SettingsTable):
         return url
 
     def database(self, home: Path) -> str | Path:
-        """Where the playbooks are."""
+        """Return the path or URL of the database of memory."""
         if self.data is None:
             return home / "harness.db"
         return self.data if "://" in self.data else relative_to_config(Path(self.data))
@@ -170,12 +169,12 @@ def load_memory_settings() -> MemorySettings:
 
 
 def expand_variables(text: str | None, environ: Mapping[str, str]) -> str | None:
-    """The text with each `${NAME}` replaced; None when a variable is not set."""
+    """Return the text with each `${NAME}` replaced; None if a variable is not set."""
     if text is None or unset_variables(text, environ):
         return None
     return _VARIABLE.sub(lambda found: environ[found[1]], text)
 
 
 def unset_variables(text: str | None, environ: Mapping[str, str]) -> list[str]:
-    """The names of `${NAME}` in the text that are no variables."""
+    """Return the names of `${NAME}` in the text that are not set."""
     return [name for name in _VARIABLE.findall(text or "") if name not in environ]

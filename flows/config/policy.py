@@ -17,16 +17,16 @@ from policy.guard.protected import PROTECTED
 from policy.types import APPROVAL_TTL_S
 
 MAX_WAIT_S = 1500.0
-"""Less than a node's usual limit, and less than any agent waits for its model."""
+"""Less than the default time limit of a node, and than any agent waits for its model."""
 
 
 class MailSettings(BaseModel, frozen=True, extra="forbid"):
-    """How `send_email` sends."""
+    """SMTP settings of the operation `send_email`."""
 
     host: str = "127.0.0.1"
     port: int = Field(default=25, ge=1, le=65535)
     sender: str = "harness@localhost"
-    """The address that mails are from."""
+    """From address."""
     starttls: bool = False
     user: str | None = None
     password: str | None = None
@@ -34,7 +34,7 @@ class MailSettings(BaseModel, frozen=True, extra="forbid"):
 
 
 class PolicySettings(SettingsTable):
-    """All settings of plans and policy. What stands here is trusted: nothing else is."""
+    """All settings of plans and policy. This table is trusted input."""
 
     table = "policy"
     model_config = SettingsConfigDict(
@@ -42,47 +42,47 @@ class PolicySettings(SettingsTable):
     )
 
     planner: str = "ollama/qwen3:4b"
-    """The model that makes plans of prompts: any litellm name, or `scripted/<file>`."""
+    """Model that makes plans: any litellm name, or `scripted/<file>`."""
     executor: str | None = None
-    """The model that composes, summarises and extracts. None: the setting `model`."""
+    """Model that composes, summarises and extracts. None: the setting `model`."""
     grants: frozenset[str] = frozenset(
         {"READ_FILE", "WRITE_FILE", "RUN_COMMAND", "GIT_COMMIT", "ASK_MODEL", "ASK_PERSON"}
     )
-    """Capabilities that every plan has: by default those that leave nothing but the sandbox's
-    own files changed. `--grant` adds to them."""
+    """Capabilities of every plan: by default those that change only files of the sandbox.
+    `--grant` adds to them."""
     principals: dict[str, frozenset[str]] = Field(default_factory=dict)
-    """Names, and the addresses that are theirs: mail, origins of web pages, git remotes."""
+    """Principals by name, with their addresses: mail, origins of web pages, git remotes."""
     tags: frozenset[str] = frozenset()
     """Data capabilities in use besides `share_with:…`, such as `pii`."""
     files: dict[str, frozenset[str]] = Field(default_factory=dict)
     """Patterns of files, such as `hr/**`, and the data capabilities that these carry."""
     trust_workspace: bool = False
-    """What stands in the repository or folder is your own word, not an untrusted origin."""
+    """Trust the content of the repository or folder like your own prompt."""
     approval_ttl_s: float = Field(default=APPROVAL_TTL_S, gt=0)
-    """An approval nobody used by then is worth nothing."""
+    """Seconds after which an unused approval expires."""
     operations: tuple[ConfigPath, ...] = ()
     """Files of Python with operations of your own, made with `policy.plan.registry.operation`."""
     ask_for_agents: bool = True
-    """What the guard denies an agent becomes an approval; if not, the denial is the last word."""
+    """Turn denied calls of agents into approvals. False: a denial is final."""
     wait_approvals_s: float = Field(default=0.0, ge=0, le=MAX_WAIT_S)
-    """How long an agent waits for a person's decision before it goes on with other work. The
-    time counts towards its node's limit. 0: it goes on at once, which is what a night wants."""
+    """Seconds an agent waits for your decision before it continues without the action. The time
+    counts towards the limit of its node. 0: it continues at once, as for unattended runs."""
     mail: MailSettings = MailSettings()
     guard: bool = True
-    """Agents ask before what leaves the sandbox, or changes what others run."""
+    """Check calls of agents that send data out or change files that others execute."""
     protected: tuple[str, ...] = PROTECTED
-    """Patterns of files that change only where `--allow-change`, a blueprint's `changes` or a
-    person permits it: files that others execute or obey."""
+    """Patterns of files that others execute or obey. They change only with `--allow-change`, a
+    blueprint's `changes`, or an approval."""
     secret: tuple[str, ...] = SECRET_FILES
-    """Patterns of files that hold secrets: who has read one reaches nobody."""
+    """Patterns of files with secrets. An agent that has read one may not send data anywhere."""
 
     @property
     def file_labels(self) -> FileLabels:
-        """Which files carry which tags."""
+        """The labels of files."""
         return FileLabels(caps=self.files)
 
     def authority(self, grants: frozenset[str]) -> Authority:
-        """What is allowed, with these grants of the user's."""
+        """Return the authority of a plan with these additional grants."""
         tagged = frozenset().union(*self.files.values())
         named = {cap for cap in self.tags | tagged if not cap.startswith("share_with:")}
         return Authority(
@@ -90,12 +90,12 @@ class PolicySettings(SettingsTable):
         )
 
     def bounds(self, request: ResolvedRequest, hosts: Sequence[str]) -> GuardBounds | None:
-        """What the guard of this run's agents goes by; None when there is to be none."""
+        """Return the bounds for the guard of this run's agents; None if the guard is off."""
         if not self.guard:
             return None
-        repo, place = f"repo:{repo_name(request.repo)}", request.intent_from
+        repo, source = f"repo:{repo_name(request.repo)}", request.intent_from
         return GuardBounds(
-            taint=(repo, place) if place else (repo,),
+            taint=(repo, source) if source else (repo,),
             protected=self.protected,
             secret=self.secret,
             hosts=(*hosts, *request.definition.egress),
@@ -105,9 +105,9 @@ class PolicySettings(SettingsTable):
         )
 
     def plan_bounds(self, allow_change: Sequence[str], workspace: Label) -> GuardBounds | None:
-        """Which files a plan pushes changed only where `allow_change` permits it.
+        """Return the bounds for what a plan pushes.
 
-        None: any, for there is no guard, or nothing untrusted has come into its workspace.
+        None, which permits all, if the guard is off or the workspace has no untrusted content.
         """
         if not self.guard or not workspace.taint:
             return None

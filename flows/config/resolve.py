@@ -1,4 +1,4 @@
-"""A run request with the settings' defaults filled in."""
+"""Fill in the defaults of a run request from the settings."""
 
 from blueprints.types import Blueprint
 from flows.config.settings import Settings
@@ -8,10 +8,10 @@ from flows.runs.request import CONFIGURED, ResolvedRequest, RunRequest
 def resolve_request(
     request: RunRequest, definition: Blueprint, settings: Settings
 ) -> ResolvedRequest:
-    """The request with its blueprint, and with agent, model and budget where it names none."""
-    given = dict(request)
+    """Return the request with its blueprint, and with agent, model and budget if it has none."""
+    fields = dict(request)
     if request.agent == CONFIGURED:
-        given["agent"] = settings.agent
-    given["model"] = request.model or settings.model
-    given["budget_usd"] = request.budget_usd or settings.budget_usd
-    return ResolvedRequest.of(**{**given, "definition": definition})
+        fields["agent"] = settings.agent
+    fields["model"] = request.model or settings.model
+    fields["budget_usd"] = request.budget_usd or settings.budget_usd
+    return ResolvedRequest.of(**{**fields, "definition": definition})

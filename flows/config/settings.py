@@ -41,35 +41,35 @@ DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 _MAY_BE_SECRET = re.compile(r"(?i)secret|token|password|key")
 
 _SHORT = 40
-"""Characters; a longer text is not quoted in an error."""
+"""Longest text, in characters, that an error quotes."""
 
 _REMOVED = {"metrics_port": "Prometheus scrapes `/metrics` of the pages, at `ui.port`"}
-"""Settings of earlier versions, and what to use instead."""
+"""Settings of earlier versions, and their replacements."""
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
-"""The names of this machine that no other reaches."""
+"""Host names of this machine that no other machine can reach."""
 
 
 class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
-    """What every sandbox gets."""
+    """Settings of every sandbox."""
 
     image: str | None = None
     """Image to start from; it needs python3, git and a user with uid 1000. None: the base image."""
     limits: SandboxLimits = SandboxLimits()
-    """How much of the machine each may use."""
+    """Limits of memory, processors, processes and disk of one sandbox."""
     pool_size: int = Field(default=2, ge=0)
-    """Sandboxes that `harness up` keeps started ahead for the next runs. 0: none."""
+    """Warm sandboxes that `harness up` keeps ready for the next runs. 0: none."""
     ttl_s: int = Field(default=6 * 3600, ge=60)
-    """A sandbox ends by itself after this many seconds."""
+    """Seconds after which a sandbox is removed."""
     resume_within_s: int = Field(default=3 * 24 * 3600, ge=60)
-    """The files of a run that stopped are kept so long; then it cannot go on any more. They
-    are kept no shorter than its approvals wait."""
+    """Seconds that the files of a stopped run are kept; after that it cannot be resumed. They are
+    kept at least as long as its approvals are pending."""
     egress: tuple[str, ...] = ()
-    """Hosts that commands may reach, such as `*.example.org`. Empty: no network at all."""
+    """Hosts that commands may access, such as `*.example.org`. Empty: no network at all."""
     egress_addresses: tuple[str, ...] = ()
-    """Addresses off the public internet that those hosts may have, such as a mirror's."""
+    """Private IP addresses that those hosts may have, such as a mirror's."""
     ca_bundle: ConfigPath | None = None
-    """Certificates to trust inside, where the host's network opens TLS with its own."""
+    """Certificates to trust in the sandbox, if a proxy of your network decrypts TLS."""
     env: dict[str, str] = Field(default_factory=dict)
     """Variables for every command in the sandbox. Never put a secret here."""
 
@@ -78,75 +78,75 @@ class ForgeSettings(BaseModel, frozen=True, extra="forbid"):
     """A forge whose pull requests a run opens after it pushed."""
 
     kind: Literal["github", "gitlab", "gitea"]
-    """Whose REST API it speaks."""
+    """The REST API of the forge."""
     api: str = Field(pattern=r"^https?://[^/]+(/.*[^/])?$")
-    """Where the API is, without a slash at its end."""
+    """URL of the API, without a slash at the end."""
     token_variable: str
-    """The variable that holds the token. Not set: no pull request is opened."""
+    """Environment variable with the token. If it is not set, no pull request is opened."""
     draft: bool = True
-    """Open it as a draft."""
+    """Open pull requests as drafts."""
 
 
 class LimitSettings(BaseModel, frozen=True, extra="forbid"):
-    """How many runs may go on at once, over all workers of the server; the others queue."""
+    """Concurrent runs over all workers of the server; further runs wait in a queue."""
 
     per_repository: Annotated[int, Field(ge=1)] | None = None
-    """On one repository. None: any number."""
+    """Concurrent runs on one repository. None: no limit."""
     per_model: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
-    """Model name to runs that may use it. A model not named: any number."""
+    """Concurrent runs by model name. Models not listed: no limit."""
 
 
 class TelemetrySettings(BaseModel, frozen=True, extra="forbid"):
     """Traces and metrics by OpenTelemetry."""
 
     endpoint: str | None = Field(default=None, pattern=r"^https?://.*[^/]$")
-    """A collector's address for OTLP over HTTP, such as `http://127.0.0.1:4318`. None: off."""
+    """URL of a collector for OTLP over HTTP, such as `http://127.0.0.1:4318`. None: off."""
     service: str = "harness"
-    """What the collector calls us."""
+    """Service name in traces and metrics."""
 
 
 class WebhookRule(BaseModel, frozen=True, extra="forbid"):
-    """What starts a run, and which."""
+    """An event of a forge and the deployment that it starts."""
 
     on: Literal["issue labelled", "check failed"]
-    """What happened on the forge."""
+    """The event."""
     label: str = "harness"
-    """The label of an issue; only people who may triage can give one."""
+    """Label of the issue. On GitHub, only people with triage rights can add labels."""
     repository: str = "*"
-    """A pattern of the repository's full name, such as `team/*`."""
+    """Pattern of the repository's full name, such as `team/*`."""
     deployment: str
-    """What is started."""
+    """Name of the deployment."""
     parameters: dict[str, object] = Field(default_factory=dict)
-    """Values of its form, besides repository, intent and ref."""
+    """Parameters of the deployment besides repository, intent and ref."""
 
 
 class WebhookSettings(BaseModel, frozen=True, extra="forbid"):
-    """The receiver of GitHub's webhooks, kept under `harness up` where a secret is set."""
+    """The receiver of GitHub webhooks. `harness up` starts it if a secret is set."""
 
     secret: SecretStr | None = None
-    """The secret of the webhook; best as HARNESS_WEBHOOKS__SECRET. None: no receiver."""
+    """Secret of the webhook; best set as HARNESS_WEBHOOKS__SECRET. None: no receiver."""
     host: str = "127.0.0.1"
-    """Where it listens; a reverse proxy with TLS leads there."""
+    """Address to listen on; put a reverse proxy with TLS in front."""
     port: int = Field(default=4281, ge=0, le=65535)
-    """Another free one is taken when it is in use."""
+    """Preferred port; a free one is used if it is taken."""
     repositories: dict[str, str] = Field(default_factory=dict)
-    """Full name of a repository to the path or URL that its runs work on. No others are heard."""
+    """Path or URL to work on, by full name of the repository. Other repositories are ignored."""
     rules: tuple[WebhookRule, ...] = (
         WebhookRule(on="issue labelled", deployment="implement"),
         WebhookRule(on="check failed", deployment="fix-tests"),
     )
-    """The first that fits is taken."""
+    """The first matching rule is applied."""
 
 
 class UiSettings(BaseModel, frozen=True, extra="forbid"):
-    """Where the pages are served."""
+    """Address and token of the web pages."""
 
     host: str = "127.0.0.1"
-    """Other than loopback, a token is asked for."""
+    """Address to listen on. A token is required if it is not a loopback address."""
     port: int = Field(default=4280, ge=0, le=65535)
-    """0 takes any free one."""
+    """Preferred port. 0: any free port."""
     token: SecretStr | None = None
-    """What the pages ask for. None: nothing on loopback, a new one at each start elsewhere."""
+    """Token for the pages. None: none on loopback, else a new one at each start."""
 
 
 def _known_forges() -> dict[str, ForgeSettings]:
@@ -158,7 +158,7 @@ def _known_forges() -> dict[str, ForgeSettings]:
 
 
 class Settings(BaseSettings):
-    """All settings. Frozen; `home` holds everything that Harness keeps on this machine."""
+    """All settings."""
 
     model_config = SettingsConfigDict(
         env_prefix=VARIABLE_PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid",
@@ -166,18 +166,18 @@ class Settings(BaseSettings):
     )  # fmt: skip
 
     gateway: str = Field(default="gateway", pattern=r"^[a-z0-9-]+$")
-    """Which gateway to models a run asks: each name is a process with keys of its own."""
+    """Name of the gateway to models. Each name is a process with keys of its own."""
     home: Path = Path("~/.harness")
-    """Reports, repositories, the local Prefect server's database."""
+    """Folder of runs, repositories, databases and everything else that Harness stores."""
     model: str = DEFAULT_MODEL
     """Any litellm name, or `scripted/<file>`."""
     agent: str = "native"
-    """Who does agentic nodes unless the node or the run says otherwise."""
+    """Agent for agentic nodes, if neither the node nor the run names one."""
     budget_usd: float | None = Field(default=None, gt=0)
-    """A run's agents may spend this much together. None: no limit."""
+    """US dollars that all agents of a run may spend together. None: no limit."""
     allowed_blueprints: tuple[str, ...] = ()
-    """What the deployment `run-blueprint` may load besides installed blueprints: references
-    or patterns of them, such as `/srv/blueprints/*.py:*`."""
+    """Blueprints that the deployment `run-blueprint` may load besides installed ones: references
+    or patterns, such as `/srv/blueprints/*.py:*`."""
     forges: dict[str, ForgeSettings] = Field(default_factory=_known_forges)
     """Host of a git remote to its forge."""
     prices: dict[str, Price] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A table of `harness.toml` as settings of its own, with variables over it."""
+"""Settings of one table of `harness.toml`, which environment variables override."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from flows.config.settings import settings_errors
 
 
 class SettingsTable(BaseSettings):
-    """Settings that are `[table]` in the file, and `HARNESS_<TABLE>_…` in the environment."""
+    """Settings of `[table]` in the file and `HARNESS_<TABLE>_…` in the environment."""
 
     table: ClassVar[str]
     removed: ClassVar[Mapping[str, str]] = {}
@@ -31,15 +31,17 @@ class SettingsTable(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        given = {name: value for name, value in _read(cls.table).items() if name not in cls.removed}
-        table = InitSettingsSource(settings_cls, init_kwargs=given)
+        values = {
+            name: value for name, value in _read(cls.table).items() if name not in cls.removed
+        }
+        table = InitSettingsSource(settings_cls, init_kwargs=values)
         return (init_settings, env_settings, table)
 
 
 T = TypeVar("T", bound=SettingsTable)
 
 _log = logging.getLogger("memory.settings")
-"""Below `memory`, whose warnings are shown at the terminal; only that table has retired any."""
+"""The terminal shows warnings of loggers below `memory`, the only table with removed settings."""
 
 
 def load_table(kind: type[T]) -> T:
@@ -58,16 +60,16 @@ def load_table(kind: type[T]) -> T:
 
 @lru_cache(maxsize=8)
 def _read_table(kind: type[T], found: SettingsSources) -> T:
-    for place, now in _retired(kind, found):
+    for place, now in _removed(kind, found):
         _log.warning("%s has no effect any more, remove it: %s", place, now)
     return kind()
 
 
-def _retired(kind: type[SettingsTable], found: SettingsSources) -> Iterator[tuple[str, str]]:
-    """Where retired settings are set, each with what holds now. One that was off is left out."""
-    given = _read(kind.table)
+def _removed(kind: type[SettingsTable], found: SettingsSources) -> Iterator[tuple[str, str]]:
+    """Give each place where a removed setting is set and not off, with its replacement."""
+    values = _read(kind.table)
     for name, now in kind.removed.items():
-        if given.get(name, False) is not False:
+        if values.get(name, False) is not False:
             yield f"setting '{kind.table}.{name}' in {config_file()}", now
         variable = f"HARNESS_{kind.table.upper()}_{name.upper()}"
         if any(one.upper() == variable for one, _ in found.environ):
@@ -75,7 +77,7 @@ def _retired(kind: type[SettingsTable], found: SettingsSources) -> Iterator[tupl
 
 
 def _check_variables(kind: type[SettingsTable], found: SettingsSources) -> None:
-    """pydantic passes over a variable whose name is mistyped; in the file it refuses one."""
+    """Refuse mistyped variables: pydantic ignores them, unlike unknown names in the file."""
     prefix = f"HARNESS_{kind.table.upper()}_"
     known = {f"{prefix}{field.upper()}" for field in (*kind.model_fields, *kind.removed)}
     for variable, _ in found.environ:
@@ -90,7 +92,7 @@ def _check_variables(kind: type[SettingsTable], found: SettingsSources) -> None:
 
 
 def _read(name: str) -> dict[str, object]:
-    """The table; empty where the file, or the table, is not there."""
+    """Return the table of the file; empty if the file or the table does not exist."""
     path = config_file()
     table = loads(path.read_text()).get(name, {}) if path.exists() else {}
     return dict(table)

@@ -101,8 +101,8 @@ def _kept(docker: DockerEngine, files: SnapshotId, run_id: str) -> SnapshotId:
         docker.layers(files)
     except ImageUnavailable as error:
         raise RunNotResumable(
-            f"run {run_id} cannot be resumed: its snapshot {files!r} is gone from the Docker engine; "
-            "`harness run` starts another"
+            f"run {run_id} cannot be resumed: its snapshot {files!r} is gone from the Docker "
+            "engine; `harness run` starts another"
         ) from error
     return files
 

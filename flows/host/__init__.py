@@ -1,1 +1,1 @@
-"""Processes that stay: worker, gateway, server, warm sandboxes."""
+"""Programs of the daemons and of runs under a worker, and the local stack."""

@@ -1,7 +1,6 @@
-"""What does one run: Prefect's engine, which outlives the worker.
+"""Executes one flow run with Prefect's engine, in a fork of the fork server.
 
-A worker reads what its runs print. When it dies nobody does, and Prefect ends a run that
-prints to nobody; so runs print into the worker's log themselves.
+The engine, `python -m prefect.engine`, reads the flow run's id from the environment.
 """
 
 import os
@@ -30,67 +29,78 @@ _NEEDED = (
     "memory.playbooks.learn", "memory.playbooks.library", "memory.playbooks.recall",
     "docker",
 )  # fmt: skip
-"""What a run would import, each without a thread, a connection or a look at the settings."""
+"""Modules that a run imports. Importing them starts no thread and opens no connection."""
 
 
 def get_ready() -> None:
-    """Import, make and read what every run needs."""
+    """Import the modules and read the settings that every run needs, before forking."""
     for name in _NEEDED:
         import_module(name)
     for make in (report.adapter, checkpoint.adapter):
         make()
-    with suppress(SettingsInvalid):  # a run tells; it reads them anew where they have changed
+    with suppress(SettingsInvalid):  # the run reports invalid settings
         for load in (load_settings, load_memory_settings, load_policy_settings):
             load()
 
 
 def main() -> None:
-    """Do the flow run that the environment names."""
-    log = worker_daemon(load_settings(), "").log
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as said:
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(said.fileno(), stream.fileno())
-    sys.modules.pop("prefect.engine", None)  # what is there already, runpy warns of
-    _end_in_their_state()
-    with _beating_themselves():
+    """Execute the flow run that the environment names."""
+    _print_to_worker_log()
+    sys.modules.pop("prefect.engine", None)  # else runpy warns that it is imported
+    _end_in_the_state_of_the_flow()
+    with _without_prefect_heartbeat():
         runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
 
 
-def _end_in_their_state() -> None:
-    """A flow that gave its state has told why: Prefect would raise it and log that, as a crash.
+def _print_to_worker_log() -> None:
+    """Redirect stdout and stderr to the worker's log.
 
-    What a flow itself raises is logged, with its traceback, before it comes to this.
+    The worker reads what its runs print through pipes. When the worker dies, a run that prints to
+    a broken pipe would end; a run must outlive its worker.
+    """
+    log = worker_daemon(load_settings(), "").log
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+
+
+def _end_in_the_state_of_the_flow() -> None:
+    """Make Prefect's engine take the state that a flow returns, instead of raising its exception.
+
+    A flow of ours that returns `Failed` has given the reason in one line. Prefect would raise the
+    exception in it and log a traceback. What a flow itself raises is logged before this.
     """
     from prefect import Flow, flow_engine
 
     run_flow: Callable[..., object] = flow_engine.run_flow
 
-    def to_its_state(flow: Flow[..., object], **how: object) -> object:
-        gives = {} if flow.isgenerator else {"return_type": "state"}
-        return run_flow(flow, **{**gives, **how})
+    def return_state(flow: Flow[..., object], **arguments: object) -> object:
+        if not flow.isgenerator:
+            arguments = {"return_type": "state", **arguments}
+        return run_flow(flow, **arguments)
 
-    vars(flow_engine)["run_flow"] = to_its_state
+    vars(flow_engine)["run_flow"] = return_state
 
 
-def beats_itself(flow: str) -> bool:
-    """Whether it is a flow of ours that tells that it lives; all others leave that to Prefect."""
+def sends_own_heartbeat(flow_name: str) -> bool:
+    """Return True for flows of ours, which use `heartbeat`; Prefect sends that of others."""
     from prefect import Flow
 
     from flows import approve, deployed
 
-    ours = (*vars(deployed).values(), *vars(approve).values())
-    return any(isinstance(one, Flow) and one.name == flow for one in ours)
+    flows = (*vars(deployed).values(), *vars(approve).values())
+    return any(isinstance(flow, Flow) and flow.name == flow_name for flow in flows)
 
 
-def _beating_themselves() -> AbstractContextManager[None]:
-    """No heartbeat of Prefect's where a worker does runs: theirs would end a second later."""
+def _without_prefect_heartbeat() -> AbstractContextManager[None]:
     variables = environment()
-    if FORK_SERVER not in variables or "PREFECT_API_URL" not in variables:
+    api = variables.get("PREFECT_API_URL")
+    if FORK_SERVER not in variables or api is None:
         return nullcontext()
-    if not beats_itself(variables.get("PREFECT__FLOW_NAME", "")):
+    if not sends_own_heartbeat(variables.get("PREFECT__FLOW_NAME", "")):
         return nullcontext()
-    return use_server(variables["PREFECT_API_URL"])
+    return use_server(api)
 
 
 if __name__ == "__main__":

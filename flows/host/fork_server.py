@@ -1,11 +1,11 @@
-"""The process that a worker's runs are forked from: it has imported what they need, and waits.
+"""Forks runs from a process that has imported what they need.
 
     with forking("flows.host.engine_process"):  # in the worker
-        ...  # a `flows.host.run_process` begun now gets a fork
+        ...  # a `flows.host.run_process` started here gets a fork
 
-A run begins as its copy, and takes environment and folder from the `flows.host.run_process`
-that asks for it: they are never seen here. It forks with one thread, no connection and no open
-file; it ends once its worker and the last of its runs have.
+A fork takes its environment and working directory from the `flows.host.run_process` that asks for
+it; the fork server never holds them. It forks with one thread, no connection and no open file, and
+ends when its worker and the last run have ended.
 """
 
 import atexit
@@ -37,16 +37,16 @@ _READ_ONCE = re.compile(r"PREFECT_(?!_)|PYTHON|LD_|LANG|LC_|TZ$")
 _WAITING = 128
 
 PAUSE_S = 15.0
-"""Before one that died is started again: it takes seconds of a core, and may die again."""
+"""Seconds before a fork server that died is started again, as starting costs seconds of a core."""
 
 
 @contextmanager
 def forking(module: str, env: Mapping[str, str]) -> Iterator[Popen[bytes]]:
-    """While the block runs, a fork server forks each `flows.host.run_process` started in it.
+    """Keep a fork server during the block, for each `flows.host.run_process` started in it.
 
-    The module has `get_ready`, called once before any fork, and `main`, which does a run. `env`
-    goes before this process's own variables. A server that dies is started again; until it is
-    there, each run begins as a process of its own.
+    The module has `get_ready`, called once before any fork, and `main`, which executes a run. `env`
+    overrides this process's variables. A fork server that dies is started again; until then, each
+    run is a new process.
     """
     name, over = f"harness-{token_hex(8)}", Event()
     servers = [_started(name, module, env)]
@@ -74,25 +74,25 @@ def _started(name: str, module: str, env: Mapping[str, str]) -> Popen[bytes]:
         listener.listen(_WAITING)
         return Popen(
             (sys.executable, "-P", "-m", "flows.host.fork_server", str(listener.fileno()), module),
-            stdin=PIPE,  # by whose end it sees ours
+            stdin=PIPE,  # its end tells the server that the worker has ended
             pass_fds=[listener.fileno()],
-            env={**environment(), **env, FORK_SERVER: name},  # as its runs will have it
+            env={**environment(), **env, FORK_SERVER: name},  # as in its runs
         )
 
 
 class _Run(NamedTuple):
     pid: int
     process: int
-    """A descriptor that can be read once it has ended."""
+    """Pidfd of the fork."""
     asker: int
-    """The connection, which can be read once whoever asked is gone."""
+    """Connection to the `run_process`, readable once that has ended."""
 
 
 def main() -> None:
-    """Fork until the worker ends; in each child, do the run."""
+    """Fork until the worker ends; in each fork, execute the run."""
     listener, module = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
     began_with = _beginning()
-    # Who ends the worker's group means the others. Not ignored: a child shall miss none of its own.
+    # Signals to the worker's group are not for the server. Forks would inherit SIG_IGN.
     stops = (signal.SIGTERM, signal.SIGINT)
     signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     room = import_module(module)
@@ -114,7 +114,7 @@ def main() -> None:
 
 
 def _serve(listener: socket.socket) -> int | None:
-    """Fork for whoever asks: in each child, the pid of who asked. None when all is over."""
+    """Answer requests; return the requester's pid in each fork, None when the server ends."""
     worker = sys.stdin.fileno()
     with selectors.DefaultSelector() as watched:
         watched.register(worker, selectors.EVENT_READ)
@@ -139,12 +139,12 @@ def _serve(listener: socket.socket) -> int | None:
 
 
 def _fork(listener: socket.socket, watched: selectors.BaseSelector) -> int | None:
-    """A child for the next who asks; in that child, the pid of who asked."""
+    """Fork for the next request; return the requester's pid in the fork."""
     connection, _ = listener.accept()
     with connection:
         try:
             asker, pid = peer(connection), os.fork()
-        except OSError:  # whoever gets no answer does the run itself
+        except OSError:  # without an answer, run_process executes the run itself
             return None
         if pid == 0:
             for key in tuple(watched.get_map().values()):
@@ -155,14 +155,14 @@ def _fork(listener: socket.socket, watched: selectors.BaseSelector) -> int | Non
         run = _Run(pid, os.pidfd_open(pid), os.dup(connection.fileno()))
         for descriptor in (run.process, run.asker):
             watched.register(descriptor, selectors.EVENT_READ, run)
-        with suppress(OSError):  # gone already: the next look kills what nobody waits for
+        with suppress(OSError):  # the requester has ended: its fork is killed below
             socket.send_fds(connection, (b".",), (run.process,))
     return None
 
 
 def _tell_end(run: _Run, watched: selectors.BaseSelector) -> None:
     _, status = os.waitpid(run.pid, 0)
-    with suppress(OSError):  # nobody asks any more
+    with suppress(OSError):  # the requester has ended
         os.write(run.asker, STATUS.pack(status))
     for descriptor in (run.process, run.asker):
         with suppress(KeyError):
@@ -171,7 +171,7 @@ def _tell_end(run: _Run, watched: selectors.BaseSelector) -> None:
 
 
 def _become(asker: int) -> None:
-    """Take the environment and the folder of the process that asked."""
+    """Take the environment and the working directory of the requesting process."""
     entries = Path(f"/proc/{asker}/environ").read_bytes().split(b"\0")
     pairs = (entry.partition(b"=") for entry in entries if entry)
     os.environb.clear()
@@ -180,7 +180,7 @@ def _become(asker: int) -> None:
 
 
 def _beginning() -> tuple[object, ...]:
-    """What a process of now would begin with: our code, what is installed, variables."""
+    """Return what a new process would start with: our code, installed packages, variables."""
     installed = Path(get_path("purelib")).stat().st_mtime
     read = {k: v for k, v in environment().items() if _READ_ONCE.match(k)}
     return last_modified(RUN_PACKAGES), installed, read
@@ -202,7 +202,7 @@ def fast_exit() -> Iterator[None]:
         code = ended.code or 0
     vars(threading)["_shutdown"]()
     atexit._run_exitfuncs()
-    with suppress(OSError, ValueError):  # else Python says so, and ends with 120
+    with suppress(OSError, ValueError):  # else Python prints the error and exits with 120
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -1,4 +1,4 @@
-"""The gateway's own process: `python -m flows.host.gateway_process PORT SECRET_FILE HOME`."""
+"""The process of the gateway: `python -m flows.host.gateway_process PORT SECRET_FILE HOME`."""
 
 import os
 import signal
@@ -28,33 +28,32 @@ from sandbox.process_label import has_exited
 if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
 
-_LOOK_S = 2.0
-"""How often it looks for runs that are over."""
+_POLL_S = 2.0
+"""Seconds between two checks for runs whose process has died, and for a successor."""
 
-_LAST_LOOKS = 3
-"""So often in a row nobody uses it before it makes way for its successor: somebody may have
-been told of it just before."""
+_IDLE_POLLS = 3
+"""Polls without a run before a replaced gateway ends: a run may just have got its URL."""
 
 
 def main(port: str, secret_file: Path, home: Path) -> None:
-    """Serve until SIGTERM, or until its home is somebody else's or its successor's alone."""
+    """Serve until SIGTERM, until the home has another secret, or until a successor has all runs."""
     secret = secret_file.read_text()
-    ledger = OpenRuns(
+    open_runs = OpenRuns(
         make_guard=partial(guard_for_terms, approvals=cached_approvals(home)),
         redact=make_redactor(environment()),
         is_dead=has_exited,
     )
-    threading.Thread(target=_look, args=(ledger, secret_file, secret), daemon=True).start()
-    app = gateway_app(ledger, secret=secret, check_model=lambda m: check_model(m, environment()))
+    threading.Thread(target=_watch, args=(open_runs, secret_file, secret), daemon=True).start()
+    app = gateway_app(open_runs, secret=secret, check_model=lambda m: check_model(m, environment()))
     serve(app, f"127.0.0.1:{port}")
 
 
 def guard_for_terms(
     run_id: str, terms: TokenSpec, *, approvals: "Callable[[], Approvals] | None" = None
 ) -> Guard:
-    """What a token's agent may do: the tools that its node allows, within the run's bounds.
+    """Return the guard for a token: the tools that the node allows, within the run's bounds.
 
-    What the bounds deny may be put to a person, through `approvals`.
+    A call that the bounds deny may become an approval, through `approvals`.
     """
     if terms.agent == INTERNAL_AGENT:
         return lambda _: Allowed()
@@ -65,25 +64,25 @@ def guard_for_terms(
     if approvals is None or not terms.bounds.ask:
         return combined_guard((allowed, guard))
     redact = make_redactor(environment())
-    asking = ApprovalGuard(
+    approval_guard = ApprovalGuard(
         guard=guard, approvals=approvals, run_id=run_id, terms=terms, redact=redact
     )
-    return combined_guard((allowed, asking))
+    return combined_guard((allowed, approval_guard))
 
 
-def _look(ledger: OpenRuns, secret_file: Path, secret: str) -> None:
-    has_successor = successor_marker(secret_file.parent, "gateway", os.getpid())
-    has_successor.unlink(missing_ok=True)  # it told another, who had this pid
+def _watch(open_runs: OpenRuns, secret_file: Path, secret: str) -> None:
+    marker = successor_marker(secret_file.parent, "gateway", os.getpid())
+    marker.unlink(missing_ok=True)  # of an earlier process with this pid
     unused = 0
-    while _is(secret_file, secret) and unused < _LAST_LOOKS:
-        ledger.reap()
-        unused = unused + 1 if has_successor.exists() and not ledger.count else 0
-        sleep(_LOOK_S)
-    has_successor.unlink(missing_ok=True)
+    while _contains(secret_file, secret) and unused < _IDLE_POLLS:
+        open_runs.reap()
+        unused = unused + 1 if marker.exists() and not open_runs.count else 0
+        sleep(_POLL_S)
+    marker.unlink(missing_ok=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _is(file: Path, text: str) -> bool:
+def _contains(file: Path, text: str) -> bool:
     try:
         return file.read_text() == text
     except OSError:

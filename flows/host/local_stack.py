@@ -1,7 +1,6 @@
-"""Everything that `harness up` keeps on this machine: a list of kept processes, easy to extend."""
+"""The local stack: everything that `harness up` runs on this machine."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from contracts.errors import Unavailable
@@ -24,13 +23,13 @@ MemberState = Literal[
 ]
 """`running`, `there`: it was before. `yours`: it is configured, and never started or stopped.
 
-`outdated`: it is at work with code, keys or settings of before; once idle, it is replaced.
-`swept`: none is left. `unseen`: nobody could look.
+`outdated`: it is busy, with earlier code, keys or settings; it is replaced once idle. `swept`:
+nothing is left over. `unseen`: the Docker engine could not be asked.
 """
 
 
 class StackMember(NamedTuple):
-    """One thing that is kept, how it was found, and where it answers or what it said."""
+    """One member of the stack: its state, where it answers, and a note."""
 
     name: str
     state: MemberState
@@ -39,92 +38,76 @@ class StackMember(NamedTuple):
 
 
 def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple[StackMember, ...]:
-    """Start what does not run, deploy what is not deployed, and tell each as it is there.
+    """Start what does not run, create what is missing, and report each member when it is ready.
 
-    What dead runs left is removed before anything new can start a sandbox.
+    Leftovers of dead runs are removed before a worker can start a new sandbox.
 
     Raises:
-        Unavailable: one of them does not start; those before it stay up.
+        Unavailable: one member does not start; the members before it stay up.
     """
-    from flows.execution.end_state import set_recorded_states  # with prefect, two seconds to import
+    from flows.execution.end_state import set_recorded_states  # with prefect: two seconds to import
 
     members: list[StackMember] = []
 
-    def say(member: StackMember) -> None:
+    def add(member: StackMember) -> None:
         members.append(member)
         report(member)
 
-    api = _server(settings, say)
+    server_before = prefect_server.status(settings)
+    api = prefect_server.api_url(settings)
     ui = prefect_server.ui_url(api)
+    add(_server(settings, api, server_before))
     set_recorded_states(settings.runs, api)
-    deployed = deploy(api, settings)
+    deployed = deploy(api)
     state: MemberState = "made" if deployed.changed else "there"
-    say(StackMember("deployments", state, f"{ui}/deployments", "; ".join(deployed.notes)))
-    made = create_zombie_automations(api)
-    say(StackMember("zombie automation", "made" if made else "there", f"{ui}/automations"))
-    for one in _unwanted(settings, api):
-        daemon.down(one)
-    for record in _of_earlier_versions(settings, api):
-        daemon.stop_recorded(record)
-        say(StackMember(record.stem, "stopped", note="no longer used"))
-    say(_sweep(settings))
+    add(StackMember("deployments", state, f"{ui}/deployments", "; ".join(deployed.notes)))
+    created = create_zombie_automations(api)
+    add(StackMember("zombie automation", "made" if created else "there", f"{ui}/automations"))
+    known = _all_daemons(settings, api)
+    for one, wanted in known:
+        if not wanted:
+            daemon.down(one)
+    names = {"server", *(one.name for one, _ in known)}
+    for record in daemon.state_files(settings.home):
+        if record.stem.partition("-")[0] not in names:  # a daemon of an earlier version only
+            daemon.stop_recorded(record)
+            add(StackMember(record.stem, "stopped", note="no longer used"))
+    add(_remove_leftovers(settings))
     for one in wanted_daemons(settings, api):
         before = daemon.status(one)
         now = daemon.up(one)
-        say(StackMember(one.name, _state(one, before, now), now.url))
+        add(StackMember(one.name, _state(one, before, now), now.url))
     return tuple(members)
 
 
-def _state(one: Daemon, before: RunningDaemon | None, now: RunningDaemon) -> MemberState:
-    if before != now:
-        return "started"
-    return "running" if now.version == one.version() else "outdated"
-
-
 def take_down(settings: Settings) -> tuple[StackMember, ...]:
-    """Stop every daemon of this home, the server last.
+    """Stop every daemon of this home, the server last; state on disk stays.
 
-    A configured server is not stopped. State on disk stays.
+    A configured server is not stopped.
     """
     server = prefect_server.server_daemon(settings)
-    beside = (*reversed(wanted_daemons(settings, "")), *_unwanted(settings, ""))
-    stopped = [one.name for one in beside if daemon.down(one)]
+    stopped = [one.name for one, _ in reversed(_all_daemons(settings, "")) if daemon.down(one)]
     # Gateways of runs with their own secrets, and daemons that only another version knows.
-    others = [state for state in daemon.state_files(settings.home) if state != server.state_file]
-    stopped += [state.stem for state in others if daemon.stop_recorded(state)]
+    others = [file for file in daemon.state_files(settings.home) if file != server.state_file]
+    stopped += [file.stem for file in others if daemon.stop_recorded(file)]
     if daemon.down(server):
         stopped.append(server.name)
     return tuple(StackMember(name, "stopped") for name in stopped)
 
 
-def _of_earlier_versions(settings: Settings, api: str) -> list[Path]:
-    """State files of running daemons of a kind that this version does not start."""
-    known = {"server", *(one.name for one, _ in _all(settings, api))}
-    return [
-        state
-        for state in daemon.state_files(settings.home)
-        if state.stem.partition("-")[0] not in known
-    ]
-
-
 def crashed_daemons(settings: Settings) -> tuple[Daemon, ...]:
-    """What was started and never stopped, but does not live any more."""
-    kept_here = (prefect_server.server_daemon(settings), *wanted_daemons(settings, ""))
-    return tuple(one for one in kept_here if one.state_file.exists() and daemon.status(one) is None)
+    """Return the daemons that were started and not stopped, and whose process is dead."""
+    daemons = (prefect_server.server_daemon(settings), *wanted_daemons(settings, ""))
+    return tuple(one for one in daemons if one.state_file.exists() and daemon.status(one) is None)
 
 
 def wanted_daemons(settings: Settings, api: str) -> tuple[Daemon, ...]:
-    """What is kept beside the Prefect server at `api`, in the order it is started."""
-    return tuple(one for one, wanted in _all(settings, api) if wanted)
+    """Return the daemons that run beside the Prefect server at `api`, in starting order."""
+    return tuple(one for one, wanted in _all_daemons(settings, api) if wanted)
 
 
-def _unwanted(settings: Settings, api: str) -> tuple[Daemon, ...]:
-    """What earlier settings may have kept, and these do not want."""
-    return tuple(one for one, wanted in _all(settings, api) if not wanted)
-
-
-def _all(settings: Settings, api: str) -> tuple[tuple[Daemon, bool], ...]:
-    """Everything there can be beside the server, and whether these settings want it."""
+def _all_daemons(settings: Settings, api: str) -> tuple[tuple[Daemon, bool], ...]:
+    """All daemons beside the server, and whether these settings want each of them."""
     chroma_url = load_memory_settings().chroma_url
     return (
         (gateway.gateway_daemon(settings), True),
@@ -137,23 +120,24 @@ def _all(settings: Settings, api: str) -> tuple[tuple[Daemon, bool], ...]:
     )
 
 
-def _sweep(settings: Settings) -> StackMember:
-    """Remove what dead runs left; an engine that is away is no reason to stay down."""
+def _server(settings: Settings, api: str, before: RunningDaemon | None) -> StackMember:
+    local = prefect_server.status(settings)
+    url = prefect_server.ui_url(api)
+    if local is None or local.url != api:
+        return StackMember("server", "yours", url)
+    return StackMember("server", _state(prefect_server.server_daemon(settings), before, local), url)
+
+
+def _state(one: Daemon, before: RunningDaemon | None, now: RunningDaemon) -> MemberState:
+    if before != now:
+        return "started"
+    return "running" if now.version == one.version() else "outdated"
+
+
+def _remove_leftovers(settings: Settings) -> StackMember:
     try:
         reaped = reap(docker_engine(), sandbox_owner(settings))
-    except Unavailable as error:
+    except Unavailable as error:  # everything else works without the engine
         return StackMember("leftovers", "unseen", note=str(error))
     found = f"{len(reaped.containers)} containers, {len(reaped.snapshots)} snapshots"
     return StackMember("leftovers", "swept", note=found)
-
-
-def _server(settings: Settings, say: Callable[[StackMember], None]) -> str:
-    before = prefect_server.status(settings)
-    api = prefect_server.api_url(settings)
-    ours = prefect_server.status(settings)
-    if ours is None or ours.url != api:
-        say(StackMember("server", "yours", prefect_server.ui_url(api)))
-    else:
-        state = _state(prefect_server.server_daemon(settings), before, ours)
-        say(StackMember("server", state, prefect_server.ui_url(api)))
-    return api

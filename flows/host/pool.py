@@ -1,7 +1,7 @@
-"""The keeper of warm sandboxes: a process that `harness up` keeps, one per `HARNESS_HOME`.
+"""The daemon that keeps warm sandboxes: `python -m flows.host.pool`.
 
-It has sandboxes started ahead, of the kind that a run with the settings' own agent wants;
-whichever run comes first takes one. With `pool_size = 0` there is no keeper.
+It starts sandboxes ahead, as a run with the agent of the settings needs them, and a run takes
+one. With `pool_size = 0` there is no such daemon.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ from flows.services.fingerprint import code_version
 from sandbox.pool import POOL_RUN, SandboxPool
 
 RETRY_S = 15.0
-"""Between two attempts while there is no engine or no image."""
+"""Between two attempts while there is no Docker engine or no image."""
 
 
 def up(settings: Settings) -> int:
-    """Have the keeper that these settings want, or none; how many sandboxes it keeps warm.
+    """Start or stop the daemon as the settings want; return how many sandboxes it keeps.
 
     Raises:
         Unavailable: it does not start.
@@ -38,30 +38,30 @@ def up(settings: Settings) -> int:
 
 
 def down(settings: Settings) -> bool:
-    """Stop the keeper, and with it what nobody has taken; False when there was none."""
+    """Stop the daemon and remove its unused sandboxes; False when none was running."""
     return daemon.down(pool_daemon(settings))
 
 
 def pool_daemon(settings: Settings) -> Daemon:
-    """The keeper, as it is kept; one with other code or sandbox settings is replaced."""
-    wanted = f"{settings.agent} {settings.sandbox.model_dump_json()}"
+    """The daemon; it is replaced when the code or the settings of sandboxes change."""
+    used = f"{settings.agent} {settings.sandbox.model_dump_json()}"
     return Daemon(
         name="pool",
-        title="the keeper of warm sandboxes",
+        title="the pool of warm sandboxes",
         folder=settings.home / "pool",
         launch=lambda: Launch((sys.executable, "-P", "-m", "flows.host.pool"), environment()),
         healthy=lambda _: True,
-        version=lambda: f"{hashlib.sha256(wanted.encode()).hexdigest()[:16]} {code_version()}",
+        version=lambda: f"{hashlib.sha256(used.encode()).hexdigest()[:16]} {code_version()}",
     )
 
 
 def keep_filled(settings: Settings, stop: threading.Event) -> None:
-    """Keep the sandboxes ready until `stop` is set; an engine that is away is waited for."""
+    """Keep the sandboxes ready until `stop` is set; wait while there is no Docker engine."""
     while not stop.is_set():
         try:
-            docker = docker_engine()
-            spec = sandbox_spec(settings, docker, POOL_RUN, cli=settings.agent in CLI_AGENTS)
-            SandboxPool(docker, spec, size=settings.sandbox.pool_size).keep_filled(stop)
+            engine = docker_engine()
+            spec = sandbox_spec(settings, engine, POOL_RUN, cli=settings.agent in CLI_AGENTS)
+            SandboxPool(engine, spec, size=settings.sandbox.pool_size).keep_filled(stop)
         except Unavailable as error:
             sys.stderr.write(f"no warm sandbox for now: {error}\n")
             sys.stderr.flush()
@@ -69,7 +69,7 @@ def keep_filled(settings: Settings, stop: threading.Event) -> None:
 
 
 def main() -> None:
-    """Keep until the process is told to end."""
+    """Keep the pool filled until SIGTERM or SIGINT."""
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda *_: stop.set())

@@ -1,8 +1,9 @@
 """The process that a worker starts for one run: `python -P -m flows.host.run_process`.
 
-Where its worker keeps a fork server, a child of that does the run, at once. This process hands
-on what it is told, and ends as the run did. Elsewhere it does the run itself. It stands beside
-every run, so it imports nothing of ours and little of Python's.
+If the worker has a fork server, a fork of it executes the run: it has imported everything
+already, which saves three seconds of processor time per run. This process forwards signals to the
+fork and exits with its status. Without a fork server it executes the run itself. It exists for the
+whole run, so it imports nothing of Harness and little of the standard library.
 """
 
 import os
@@ -15,19 +16,19 @@ import sys
 from contextlib import suppress
 
 FORK_SERVER = "HARNESS_FORK_SERVER"
-"""The variable with the name of the worker's fork server: a socket that is no file."""
+"""Environment variable with the name of the fork server's abstract socket."""
 
 ENGINE = "flows.host.engine_process"
-"""The module that does the run that its environment names."""
+"""Module that executes the run named by the environment."""
 
 STATUS = struct.Struct("i")
-"""How a run's process ended, as `wait` tells it."""
+"""Wait status of the run's process."""
 
 _CREDENTIALS = struct.Struct("3i")
 
 
 def main() -> None:
-    """Have the run done, or do it."""
+    """Let the fork server execute the run, or execute it here."""
     with socket.socket(socket.AF_UNIX) as server:
         run = _forked(server)
         if run is not None:
@@ -36,24 +37,26 @@ def main() -> None:
 
 
 def peer(connection: socket.socket) -> int:
-    """The pid at the other end.
+    """Return the pid of the process at the other end.
 
     Raises:
-        PermissionError: it belongs to another user.
+        PermissionError: the process belongs to another user.
     """
-    asked = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, user, _ = _CREDENTIALS.unpack(asked)
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, user, _ = _CREDENTIALS.unpack(credentials)
     if user != os.getuid():
         raise PermissionError(f"process {pid} belongs to user {user}")
     return int(pid)
 
 
 def _forked(server: socket.socket) -> int | None:
-    """A descriptor of the run's process; None when nobody forks one for us."""
+    """Return a pidfd of the fork that executes the run; None without a fork server."""
     name = os.environ.get(FORK_SERVER)
     if not name:
         return None
-    with suppress(PermissionError):  # what ends the worker's group is not meant for us twice
+    with suppress(
+        PermissionError
+    ):  # else a signal to the worker's group arrives here and in the fork
         os.setsid()
     with suppress(OSError):
         server.connect(f"\0{name}")
@@ -64,18 +67,18 @@ def _forked(server: socket.socket) -> int | None:
 
 
 def _status(server: socket.socket, run: int) -> int:
-    """Wait for the end of the run's process; handing on signals meanwhile."""
+    """Wait until the fork ends and return its status; forward signals to it meanwhile."""
 
-    def hand_on(sign: int, _: object) -> None:
+    def forward(sign: int, _: object) -> None:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(run, sign)
 
     for sign in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sign, hand_on)
-    told = server.recv(STATUS.size)
-    if told:
-        return int(STATUS.unpack(told)[0])
-    # The fork server is gone; the run is not, and nobody can tell how it will end.
+        signal.signal(sign, forward)
+    received = server.recv(STATUS.size)
+    if received:
+        return int(STATUS.unpack(received)[0])
+    # The fork server died. Wait for the run; its status cannot be known.
     select.select([run], [], [])
     return 1 << 8
 
@@ -83,7 +86,7 @@ def _status(server: socket.socket, run: int) -> int:
 def _end_like(status: int) -> None:
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        with suppress(OSError):  # SIGKILL has no other way
+        with suppress(OSError):  # SIGKILL has no handler to reset
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     sys.exit(code)

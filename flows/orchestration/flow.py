@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, ParamSpec, TypeVar
 from prefect import Flow, State
 from prefect.states import Failed
 from prefect.utilities.callables import parameter_schema
-from pydantic import Field, WithJsonSchema
+from pydantic import BaseModel, Field, WithJsonSchema
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
@@ -83,9 +83,12 @@ _NOT_ON_A_FORM = frozenset({"wait_approvals_s"})
 
 
 def request_form(
-    blueprint: Blueprint | None = None, *, without: Collection[str] = ()
+    blueprint: Blueprint | None = None,
+    *,
+    model: type[BaseModel] = RunRequest,
+    without: Collection[str] = (),
 ) -> Callable[[RunFunction], RunFunction]:
-    """Give a function that takes `**fields` the parameters of a run request.
+    """Give a function that takes `**fields` the fields of a request as its parameters.
 
     With a blueprint, the field "options" lists the options of the blueprint.
     """
@@ -93,7 +96,7 @@ def request_form(
     def give_parameters(function: RunFunction) -> RunFunction:
         parameters = [
             _parameter(name, field, blueprint)
-            for name, field in RunRequest.model_fields.items()
+            for name, field in model.model_fields.items()
             if name not in {*_NOT_ON_A_FORM, *without}
         ]
         returns = function.__annotations__.get("return", Parameter.empty)

@@ -1,1 +1,1 @@
-"""Plans made from a prompt: planned, checked, run, reported."""
+"""Plans made from a prompt: draft, check, run, report."""

@@ -1,4 +1,4 @@
-"""A plan that is run by a process of its own: `python -m flows.plans.background RUN_ID`."""
+"""Run a plan in a process of its own: `python -m flows.plans.background RUN_ID`."""
 
 import sys
 from pathlib import Path
@@ -7,30 +7,29 @@ from typing import NamedTuple
 from contracts.errors import HarnessError
 from flows.config.settings import Settings, load_settings
 from flows.plans.dependencies import plan_dependencies
-from flows.plans.end import record_plan_end
+from flows.plans.record import record_plan_end, recorded_plan
 from flows.plans.report import PlanStatus
-from flows.plans.request import recorded_plan
 from flows.plans.run_in_prefect import run_plan_in_prefect
 from flows.services.detached import start_detached
 from sandbox.process_label import has_exited, process_label
 
 
 class BackgroundPlan(NamedTuple):
-    """A process that goes on with a run, where it writes, and its label."""
+    """The process that runs a plan: its log and its label."""
 
     log: Path
     process: str
 
     @property
     def has_ended(self) -> bool:
-        """True when the process is gone; False when nobody can tell."""
+        """True if the process has exited; False if that cannot be known."""
         return self.process.endswith(":-") or has_exited(self.process)
 
 
 def start_background_plan(settings: Settings, run_id: str) -> BackgroundPlan:
-    """Go on with the plan that was agreed on under this id, in a process that outlives us.
+    """Start or resume the agreed plan of this id in a process that outlives this one.
 
-    What it does is told by the event log; its last word there is a `report`.
+    Its progress stands in the event log, ending with a `report` event.
     """
     log = settings.home / "logs" / f"{run_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -39,20 +38,20 @@ def start_background_plan(settings: Settings, run_id: str) -> BackgroundPlan:
 
 
 def main(run_id: str) -> int:
-    """Go on with the run and note how it stands then; gives an exit code."""
+    """Run the plan and record its status at the end; return an exit code."""
     settings = load_settings()
-    with plan_dependencies(settings) as shop:
-        _, plan = recorded_plan(shop.log, run_id)
+    with plan_dependencies(settings) as deps:
+        _, plan = recorded_plan(deps.log, run_id)
         status: PlanStatus = "failure"
-        error: str | None = "its process broke off"
+        error: str | None = "its process ended early"
         try:
-            report = run_plan_in_prefect(shop, settings, run_id)
+            report = run_plan_in_prefect(deps, settings, run_id)
             status, error = report.status, report.error
         except HarnessError as outage:
             error = str(outage)
             sys.stderr.write(f"error: {outage}\n")
         finally:
-            record_plan_end(shop.log, run_id, plan, status=status, error=error)
+            record_plan_end(deps.log, run_id, plan, status=status, error=error)
     return 1 if status == "failure" else 0
 
 

@@ -1,4 +1,4 @@
-"""A plan as a Prefect flow: each step is a task run, in the plan's own order of dependencies."""
+"""Compile a plan to a Prefect flow: each step is a task run that waits for its dependencies."""
 
 from collections.abc import Callable
 from typing import cast
@@ -24,15 +24,16 @@ _Step = Callable[[], StepOutcome]
 
 
 def step_task_runner() -> TaskRunner[PrefectFuture[object]]:
-    """Runs a few steps at a time, each in a thread."""
+    """Return a task runner that runs a few steps at a time, each in a thread."""
     runner: object = ThreadPoolTaskRunner(max_workers=MAX_AT_ONCE)
     return cast(TaskRunner[PrefectFuture[object]], runner)  # its futures are a kind of these
 
 
-def compile_plan(shop: PlanDependencies, run_id: str, person: Approver | None = None) -> PlanFlow:
-    """The flow that goes on with the run of this id until it is over or waits for a person.
+def compile_plan(deps: PlanDependencies, run_id: str, person: Approver | None = None) -> PlanFlow:
+    """Return the flow that runs the plan of this id until it is over or waits for an approval.
 
-    It ends Completed, Completed as "Waiting", or Failed, with the `PlanReport` as data.
+    Its final state is Completed, Completed with the name "Waiting", or Failed; the data is the
+    `PlanReport`.
     """
 
     @flow(
@@ -42,9 +43,9 @@ def compile_plan(shop: PlanDependencies, run_id: str, person: Approver | None = 
         task_runner=step_task_runner(),
     )
     def plan_flow() -> State[PlanReport]:
-        with heartbeat(), open_plan_run(shop, run_id, person) as run:
+        with heartbeat(), open_plan_run(deps, run_id, person) as run:
             run_steps(run)
-        report = plan_report(shop, run_id)
+        report = plan_report(deps, run_id)
         publish_report(report)
         return final_state(report)
 
@@ -52,9 +53,9 @@ def compile_plan(shop: PlanDependencies, run_id: str, person: Approver | None = 
 
 
 def run_steps(run: PlanRun) -> None:
-    """Run every step as a task; those that wait for no other run at the same time.
+    """Run every step as a task, independent steps concurrently.
 
-    What a step raises, which is a bug or an outage, is raised when all others are over.
+    An exception of a step, which is a bug or an outage, is raised after all other steps ended.
     """
     log_failures_once()
     futures: dict[int, PrefectFuture[object]] = {}
@@ -89,7 +90,7 @@ def _step_task(execute: _Step) -> object:
 
 
 def publish_report(report: PlanReport) -> None:
-    """Attach the report to the flow run that this is called in."""
+    """Attach the report to the current flow run."""
     attach_markdown(
         plan_markdown(report),
         key=f"plan-{report.run_id}",
@@ -98,7 +99,7 @@ def publish_report(report: PlanReport) -> None:
 
 
 def final_state(report: PlanReport) -> State[PlanReport]:
-    """The state in which the flow run ends."""
+    """Return the final state of the flow run."""
     match report.status:
         case "success":
             return Completed(data=report)

@@ -1,4 +1,4 @@
-"""Builds what plans are made and run with."""
+"""Build the dependencies of plans from the settings."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ def plan_dependencies(
     policy: PolicySettings | None = None,
     open_sandbox: Callable[[str], OpenSandbox] | None = None,
 ) -> Iterator[PlanDependencies]:
-    """Everything a plan needs, from the settings. No model and no engine is asked yet.
+    """Give everything that plans need. No model and no Docker engine is called yet.
 
     Raises:
         SettingsInvalid: the settings cannot be read.
@@ -98,10 +98,10 @@ def _sandboxes(settings: Settings) -> Callable[[str], OpenSandbox]:
 
 
 def _own(policy: PolicySettings) -> Iterator[Operation]:
-    """The operations that stand in the files which the configuration names.
+    """Load the user's operations from the files of `[policy] operations`.
 
     Raises:
-        OperationInvalid: a file is not there, or holds none.
+        OperationInvalid: a file does not exist, or contains no operation.
     """
     for path in policy.operations:
         module = load_file(str(path), repo=None)
@@ -116,7 +116,7 @@ def _blueprints(settings: Settings) -> Callable[[PlanRequest, str, str], Json]:
     def run(plan: PlanRequest, name: str, intent: str) -> Json:
         if ":" in name:
             raise OperationFailed(f"{name!r}: a plan runs installed blueprints only")
-        shop = build_dependencies(settings)
+        deps = build_dependencies(settings)
         given = RunRequest.of(
             blueprint=name,
             repo=plan.repo,
@@ -124,13 +124,13 @@ def _blueprints(settings: Settings) -> Callable[[PlanRequest, str, str], Json]:
             intent_from="" if plan.intent is None else plan.taint[-1],
             allow_change=plan.allow_change,
         )
-        request = shop.resolve_request(given, find_blueprint(name))
-        shop.check_request(request)
+        request = deps.resolve_request(given, find_blueprint(name))
+        deps.check_request(request)
         # With Prefect, which a plan that is only looked at does not need.
         from flows.orchestration.limits import hold_slots, run_limits
 
         with hold_slots(run_limits(request, settings.limits)):
-            report = run_blueprint(request, shop, run_id=new_run_id())
+            report = run_blueprint(request, deps, run_id=new_run_id())
         found: Json = loads(dumps(asdict(replace(report, nodes=())), default=str))
         return found
 

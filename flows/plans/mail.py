@@ -1,4 +1,4 @@
-"""Sends a mail by SMTP."""
+"""Send mail by SMTP."""
 
 import smtplib
 from email.message import EmailMessage
@@ -15,11 +15,11 @@ _TIMEOUT_S = 30.0
 
 
 def send_mail(mail: Mail, settings: MailSettings) -> None:
-    """Hand the mail to the configured server; to those it names and nobody else.
+    """Send the mail to its recipients through the configured server.
 
     Raises:
-        OperationFailed: an address or the subject is none, the password is not set, or the
-            server did not take it.
+        OperationFailed: an address or the subject is invalid, the password is not set, or the
+            server refused the mail.
     """
     try:
         message = _message(mail, settings.sender)

@@ -1,7 +1,7 @@
-"""The end of a plan that was cancelled, or whose process was killed, told by whoever outlives it.
+"""Finish plans that were cancelled, or whose process was killed.
 
-What a plan did is in the event log: only its last word is missing there, what it asked is still
-open, and what it worked in still there.
+Such a plan has no final status in the event log, its approvals are still pending, and its sandbox
+may still exist.
 """
 
 from contextlib import suppress
@@ -15,8 +15,7 @@ from flows.execution.cancel_waiting import deny_pending_approvals, is_flow_run_c
 from flows.execution.reconcile import crash_open_tasks
 from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.plans.dependencies import plan_dependencies
-from flows.plans.end import record_plan_end
-from flows.plans.request import recorded_plan
+from flows.plans.record import record_plan_end, recorded_plan
 from flows.plans.run import PlanDependencies
 from sandbox.reap import reap
 
@@ -26,35 +25,35 @@ if TYPE_CHECKING:
 
 
 def reconcile_plan(flow: object, flow_run: "FlowRun", state: "State") -> None:  # noqa: ARG001 - Prefect's signature of a hook
-    """The hook of a plan's flow run that was cancelled or has crashed; Prefect's worker calls it.
+    """Prefect's hook for a plan's flow run that was cancelled or crashed; the worker calls it.
 
-    One that crashed goes on with *Retry*, so what it asked stays open.
+    A crashed plan can be resumed with *Retry*, so its approvals stay pending.
     """
     settings = load_settings()
     if state.is_cancelling() or state.is_cancelled():
-        with plan_dependencies(settings) as shop:
-            cancel_waiting_plan(shop, str(flow_run.id)[-8:])
-    with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
+        with plan_dependencies(settings) as deps:
+            cancel_waiting_plan(deps, str(flow_run.id)[-8:])
+    with suppress(Unavailable):  # no engine: upkeep removes the sandbox later
         reap(docker_engine(), sandbox_owner(settings))
     crash_open_tasks(flow_run.id, state.message)
 
 
-def cancel_waiting_plans(shop: PlanDependencies) -> int:
-    """Deny what plans ask that were cancelled while they were suspended; how many plans."""
-    denied = 0
+def cancel_waiting_plans(deps: PlanDependencies) -> int:
+    """Finish plans that were cancelled while they were suspended; return their number."""
+    count = 0
     with get_client(sync_client=True) as client:
-        for run_id in {one.run_id for one in shop.approvals.list(pending=True)}:
-            with suppress(RunNotFound):  # a blueprint's
-                flow_run = recorded_plan(shop.log, run_id)[0].flow_run
+        for run_id in {one.run_id for one in deps.approvals.list(pending=True)}:
+            with suppress(RunNotFound):  # an approval of a blueprint's run
+                flow_run = recorded_plan(deps.log, run_id)[0].flow_run
                 if flow_run and is_flow_run_cancelled(client, flow_run):
-                    cancel_waiting_plan(shop, run_id)
-                    denied += 1
-    return denied
+                    cancel_waiting_plan(deps, run_id)
+                    count += 1
+    return count
 
 
-def cancel_waiting_plan(shop: PlanDependencies, run_id: str) -> None:
-    """Deny what a plan asks that was cancelled, and say so of it; nothing where none is known."""
-    deny_pending_approvals(shop.approvals, run_id)
+def cancel_waiting_plan(deps: PlanDependencies, run_id: str) -> None:
+    """Deny the pending approvals of a cancelled plan and record its status, if it has a draft."""
+    deny_pending_approvals(deps.approvals, run_id)
     with suppress(RunNotFound):
-        _, plan = recorded_plan(shop.log, run_id, agreed=False)
-        record_plan_end(shop.log, run_id, plan, status="cancelled", error="it was cancelled")
+        _, plan = recorded_plan(deps.log, run_id, agreed=False)
+        record_plan_end(deps.log, run_id, plan, status="cancelled", error="it was cancelled")

@@ -1,4 +1,4 @@
-"""How a run of a plan ended, as JSON, as text and as a page of the Prefect UI."""
+"""The report of a plan: as JSON, as text and as an artifact of the Prefect UI."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from policy.plan.registry import plain_json
 from policy.types import Plan, PlanStep
 
 PlanStatus = Literal["success", "failure", "waiting", "planned", "running", "cancelled", "lost"]
-"""`planned`: not begun. `lost`: its process is gone before its steps were done; it can go on."""
+"""`planned`: not started. `lost`: its process died before the last step; it can be resumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepReport:
-    """One line of the report."""
+    """The outcome of one step."""
 
     index: int
     op: str
@@ -32,7 +32,7 @@ class StepReport:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanReport:
-    """What `harness plan --json` prints. `approvals` are the ids of those that wait."""
+    """The report that `harness plan --json` prints. `approvals` are ids of pending approvals."""
 
     run_id: str
     status: PlanStatus
@@ -46,7 +46,7 @@ class PlanReport:
     error: str | None = None
 
     def as_json(self) -> dict[str, object]:
-        """One JSON document."""
+        """Return the report as one JSON document."""
         return {
             "run_id": self.run_id,
             "flow_run_id": self.flow_run_id,
@@ -75,10 +75,10 @@ class PlanReport:
 def step_report(
     plan: Plan, index: int, ended: EndedStep, decisions: Sequence[Mapping[str, Json]]
 ) -> StepReport:
-    """How this step ended; the last decision about it says by which rule and which way."""
-    about = [body for body in decisions if body.get("step") == index]
-    last = about[-1] if about and ended.status in ("denied", "waiting") else {}
-    way = last.get("provenance", ())
+    """Return the outcome of a step; rule and provenance come from the last decision about it."""
+    own = [body for body in decisions if body.get("step") == index]
+    last = own[-1] if own and ended.status in ("denied", "waiting") else {}
+    provenance = last.get("provenance", ())
     return StepReport(
         index=index,
         op=plan.steps[index].op,
@@ -86,19 +86,19 @@ def step_report(
         reason=ended.reason,
         output=ended.entity.content if ended.entity and ended.status == "done" else None,
         rule=str(last.get("rule", "")),
-        provenance=tuple(map(str, way)) if isinstance(way, (list, tuple)) else (),
+        provenance=tuple(map(str, provenance)) if isinstance(provenance, (list, tuple)) else (),
     )
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    """The plan as a person reads it before it runs: all of it, long arguments below their step."""
+    """Return the whole plan as text; long arguments stand below their step."""
     return [line for index, step in enumerate(plan.steps) for line in _lines(index, step)]
 
 
 def _lines(index: int, step: PlanStep) -> list[str]:
-    told = {name: value_in_one_line(value) for name, value in step.args.items()}
-    below = [name for name, text in told.items() if len(text) > SHORT_ARGUMENT]
-    args = ", ".join(f"{name}={'…' if name in below else told[name]}" for name in told)
+    texts = {name: value_in_one_line(value) for name, value in step.args.items()}
+    below = [name for name, text in texts.items() if len(text) > SHORT_ARGUMENT]
+    args = ", ".join(f"{name}={'…' if name in below else texts[name]}" for name in texts)
     extra = [
         f"when {step.when}" if step.when else "",
         f"for each of {step.foreach}" if step.foreach else "",
@@ -112,7 +112,7 @@ def _lines(index: int, step: PlanStep) -> list[str]:
 
 
 def plan_markdown(report: PlanReport) -> str:
-    """The report as an artifact. Everything from data stands in code blocks."""
+    """Return the report as Markdown. All text that comes from data is in code blocks."""
     lines = [f"# Plan {report.run_id}: {report.status}", "", code_block(report.prompt), ""]
     lines += [
         code_block("\n".join(plan_lines(report.plan))),
@@ -121,9 +121,9 @@ def plan_markdown(report: PlanReport) -> str:
         "|-|-|-|",
     ]
     for step in report.steps:
-        way = " → ".join(step.provenance)
-        told = " ".join(part for part in (step.rule, step.reason, way) if part)
-        lines.append(f"| {step.index} {step.op} | {step.status} | {_cell(told)} |")
+        provenance = " → ".join(step.provenance)
+        why = " ".join(part for part in (step.rule, step.reason, provenance) if part)
+        lines.append(f"| {step.index} {step.op} | {step.status} | {_cell(why)} |")
     if report.approvals:
         lines += ["", f"Waits for approval: {', '.join(report.approvals)}"]
     return "\n".join(lines) + "\n"
@@ -135,15 +135,15 @@ def _cell(text: str) -> str:
 
 
 def plan_form(prompt: str, plan: Plan, missing: frozenset[str]) -> str:
-    """What the form shows before a plan runs."""
+    """Return the text of the form that asks whether a plan may run."""
     grants = ", ".join(sorted(missing))
     lines = [
-        "A plan was made of",
+        "A plan was made for this prompt:",
         "",
         code_block(prompt),
         "",
         code_block("\n".join(plan_lines(plan))),
     ]
     if missing:
-        lines += ["", f"To run it you grant it: **{grants}**"]
+        lines += ["", f"If you run it, you grant it: **{grants}**"]
     return "\n".join(lines) + "\n"

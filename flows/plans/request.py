@@ -1,133 +1,115 @@
-"""What somebody asks for when they want a plan, and how it stands in the event log."""
+"""A plan request: everything that a user gives to get a plan made and run.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+One model serves Prefect's form, the command line, the HTTP API, the event log and a resumed plan.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from contracts.entity import EMPTY_LABEL, Entity, Label
-from contracts.errors import RepoInvalid, RunNotFound
-from contracts.json import Json, canonical_json
+from contracts.errors import RepoInvalid
 from contracts.text import check_text
-from flows.plans.process import plan_folder
-from flows.runs.addresses import save_address, saved_address
 from flows.runs.check_request import check_patterns
+from flows.runs.fields import DESCRIPTIONS
 from flows.runs.request import absolute_repo, repo_name
-from policy.log.event_log import EventLog
-from policy.log.events import Draft
-from policy.plan.plan_json import parse_plan
-from policy.types import Plan, UserPrompt
 from sandbox.git import redact_url
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanRequest:
+class PlanRequest(BaseModel):
     """A prompt, and what its plan may work on and do.
 
-    `repo` is kept as it is from the root: a plan goes on wherever it was agreed to.
-    `intent` is a text from an untrusted place, called `intent_from`: the planner never sees
-    it, the plan may refer to it. `allow_change` are patterns of protected files that may be
-    pushed changed. `flow_run` is the id of the Prefect flow run that suspends
-    itself to ask a person; empty when a process on a terminal runs the plan.
+    Raises (when made):
+        RepoInvalid, BadInput: names the field, what was found, and what is allowed.
     """
 
-    prompt: str
-    repo: str = "."
-    grants: frozenset[str] = frozenset()
-    allow_change: tuple[str, ...] = ()
-    intent: str | None = None
-    intent_from: str = ""
-    flow_run: str = ""
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def __post_init__(self) -> None:
-        if not self.repo.strip():
+    prompt: str = Field(title="Prompt", description="What you want, in your own words.")
+    repo: str = Field(
+        title="Repository", description="Folder, git repository or its URL to work on."
+    )
+    grants: frozenset[str] = Field(
+        default=frozenset(),
+        title="Grants",
+        description="Capabilities of the plan besides the configured ones, such as SEND_EMAIL.",
+    )
+    allow_change: tuple[str, ...] = Field(
+        default=(),
+        title="Allow changes of protected files",
+        description=DESCRIPTIONS["allow_change"],
+    )
+    intent: str | None = Field(
+        default=None,
+        title="Intent",
+        description="A text from an untrusted place. The plan may refer to it; the planner never "
+        "sees it.",
+    )
+    intent_from: str = Field(
+        default="", title="Intent taken from", description=DESCRIPTIONS["intent_from"]
+    )
+    flow_run: str = Field(
+        default="",
+        title="Flow run",
+        description="Id of the Prefect flow run that suspends itself to ask a person. Empty if "
+        "another process runs the plan.",
+    )
+
+    @field_validator("prompt", "intent", "intent_from", mode="before")
+    @classmethod
+    def _is_text(cls, text: object) -> object:
+        if isinstance(text, str):
+            check_text("the prompt or the intent", text)
+        return text
+
+    @field_validator("repo", mode="before")
+    @classmethod
+    def _is_absolute(cls, repo: object) -> object:
+        """A plan may be resumed from another directory."""
+        if not isinstance(repo, str):
+            return repo
+        if not repo.strip():
             raise RepoInvalid("no repository is named: '.' is the current directory")
-        check_text("the prompt", self.prompt)
-        check_text("the intent", self.intent or "")
-        check_text("the name of the intent's file", self.intent_from)
-        check_text("--grant", " ".join(self.grants))
-        check_patterns(self.allow_change)
-        object.__setattr__(self, "repo", absolute_repo(self.repo))
+        return absolute_repo(repo)
 
-    def entities(self, *, trusted: bool) -> dict[str, Entity]:
-        """What references may lead to when the plan begins, by name."""
-        name, *_ = self.taint
-        label = EMPTY_LABEL if trusted else Label(taint=frozenset({name}))
-        held = {"place.workspace": Entity(content=redact_url(self.repo), label=label, origin=name)}
-        if self.intent is not None:
-            source = self.taint[-1]
-            held["input.intent"] = Entity(
-                content=self.intent, label=Label(taint=frozenset({source})), origin=source
-            )
-        return held
+    @field_validator("grants", mode="before")
+    @classmethod
+    def _are_text(cls, grants: object) -> object:
+        if isinstance(grants, (list, tuple, set, frozenset)):
+            check_text("--grant", " ".join(map(str, grants)))
+        return grants
+
+    @field_validator("allow_change")
+    @classmethod
+    def _are_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        check_patterns(patterns)
+        return patterns
 
     @property
     def taint(self) -> tuple[str, ...]:
-        """The untrusted origins of what it gives: the repository, the intent where there is one."""
+        """The untrusted origins of the repository, and of the intent if there is one."""
         repo = f"repo:{repo_name(self.repo)}"
         return (repo,) if self.intent is None else (repo, f"intent:{self.intent_from}")
 
-    def with_grants(self, grants: frozenset[str]) -> "PlanRequest":
-        """The same request, with these grants besides."""
-        return replace(self, grants=self.grants | grants)
-
     @property
     def inputs(self) -> dict[str, str]:
-        """Names that a plan may refer to, and what each is."""
+        """Names of inputs that a plan may refer to, each with its description."""
         about = f"the text of {self.intent_from}, which is not to be trusted"
         return {} if self.intent is None else {"intent": about}
 
+    def entities(self, *, trusted: bool) -> dict[str, Entity]:
+        """Entities that references lead to when the plan begins, by name.
 
-def record_plan(
-    log: EventLog, run_id: str, request: PlanRequest, plan: Plan, *, agreed: bool
-) -> None:
-    """Put the prompt and its plan into the log; only one that is agreed on is ever run."""
-    prompt = UserPrompt(text=request.prompt, at=datetime.now(UTC))
-    said = Entity(content=prompt.text, label=EMPTY_LABEL, origin="prompt")
-    body: dict[str, Json] = {
-        "plan": plan.id,
-        "steps": plan.as_json(),
-        "agreed": agreed,
-        "prompt": request.prompt,
-        "repo": save_address(plan_folder(log), run_id, request.repo),
-        "grants": sorted(request.grants),
-        "allow_change": list(request.allow_change),
-        "intent": request.intent,
-        "intent_from": request.intent_from,
-        "flow_run": request.flow_run,
-    }
-    log.append(
-        [
-            Draft(kind="prompt", run_id=run_id, body={"prompt": prompt.id}, produces=(said,)),
-            Draft(kind="plan", run_id=run_id, body=body, consumes=(said.id,)),
-        ]
-    )
+        With `trusted` the repository is the user's own word.
+        """
+        repo = self.taint[0]
+        label = EMPTY_LABEL if trusted else Label(taint=frozenset({repo}))
+        found = {"place.workspace": Entity(content=redact_url(self.repo), label=label, origin=repo)}
+        if self.intent is not None:
+            source = self.taint[-1]
+            found["input.intent"] = Entity(
+                content=self.intent, label=Label(taint=frozenset({source})), origin=source
+            )
+        return found
 
-
-def recorded_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[PlanRequest, Plan]:
-    """What a run was asked for, and the plan that was drafted, or agreed on, for it.
-
-    Raises:
-        RunNotFound: there is no such plan under this id.
-    """
-    known = log.events(run_id, kind="plan", merged=False)
-    found = [event for event in known if not agreed or event.body.get("agreed")]
-    if not found and len(log.events(run_id, kind="plan")) > len(known):
-        raise RunNotFound(
-            f"the plan of run {run_id!r} came here from another log: `harness events` reads it, "
-            "and nothing runs it"
-        )
-    if not found:
-        raise RunNotFound(f"no plan runs or ran as {run_id!r}")
-    body: Mapping[str, Json] = found[0].body
-    prompt = UserPrompt(text=str(body["prompt"]), at=found[0].at)
-    grants, allowed = body["grants"], body.get("allow_change")  # of an older home: none
-    request = PlanRequest(
-        prompt=prompt.text,
-        repo=saved_address(plan_folder(log), run_id, str(body["repo"])),
-        grants=frozenset(str(one) for one in grants) if isinstance(grants, tuple) else frozenset(),
-        allow_change=tuple(map(str, allowed)) if isinstance(allowed, tuple) else (),
-        intent=None if body["intent"] is None else str(body["intent"]),
-        intent_from=str(body["intent_from"]),
-        flow_run=str(body["flow_run"]),
-    )
-    return request, parse_plan(canonical_json(body["steps"]), prompt=prompt.id)
+    def with_grants(self, grants: frozenset[str]) -> "PlanRequest":
+        """Return this request with more grants."""
+        return self.model_copy(update={"grants": self.grants | grants})

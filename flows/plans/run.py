@@ -1,4 +1,4 @@
-"""A run of a plan, end to end, without Prefect: drafted, begun, opened, gone on with."""
+"""A plan from draft to report, without Prefect: draft, agree, open the run, execute, report."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,9 +14,9 @@ from contracts.run import DecisionCounts
 from contracts.sandbox import SnapshotId
 from flows.config.policy import PolicySettings
 from flows.plans.mail import send_mail
-from flows.plans.process import record_process
+from flows.plans.record import record_plan, record_process, recorded_plan
 from flows.plans.report import PlanReport, PlanStatus, step_report
-from flows.plans.request import PlanRequest, record_plan, recorded_plan
+from flows.plans.request import PlanRequest
 from flows.plans.workspace import (
     OpenSandbox,
     PlanSnapshot,
@@ -43,7 +43,7 @@ from policy.types import Plan, UserPrompt
 
 @dataclass(frozen=True, kw_only=True)
 class PlanDependencies:
-    """What plans are made and run with; built in `flows/plans/dependencies.py`."""
+    """Everything that plans are made and run with; built by `plan_dependencies`."""
 
     policy: PolicySettings
     planner: str
@@ -53,210 +53,211 @@ class PlanDependencies:
     approvals: Approvals
     complete: Complete
     open_sandbox: Callable[[str], OpenSandbox]
-    """For the run of this id."""
+    """Takes a run id."""
     delete_snapshots: Callable[[str, Collection[SnapshotId]], None]
-    """Removes what is kept of a run's files, by its id, except what it is given."""
+    """Deletes the snapshots of a run, except the given ones."""
     run_blueprint: Callable[[PlanRequest, str, str], Json]
-    """Takes what the plan is for, a blueprint's name and an intent; gives the report."""
+    """Takes the plan's request, the name of a blueprint and an intent; returns the run's report."""
     ask_person: Callable[[str], str] | None = None
-    """Asks whoever sits here. None: nobody does, so a question waits as an approval."""
+    """Asks the user at this terminal. None: no terminal, so a question becomes an approval."""
     custom_operations: tuple[Operation, ...] = ()
     """The user's own operations."""
 
 
-def draft_plan(shop: PlanDependencies, request: PlanRequest) -> Plan:
-    """A plan for the prompt, checked; nothing is run and no data is looked at.
+def draft_plan(deps: PlanDependencies, request: PlanRequest) -> Plan:
+    """Return a checked plan for the prompt. Nothing is run, and no data is read.
 
     Raises:
-        RepoInvalid: there is nothing to work on.
-        PlanInvalid: the planner wrote no plan that can be used.
-        ModelUnavailable: it does not answer.
+        RepoInvalid: there is no such repository or folder.
+        PlanInvalid: the planner wrote no valid plan.
+        ModelUnavailable: the planner does not answer.
     """
     check_workspace(request.repo)
     prompt = UserPrompt(text=request.prompt, at=datetime.now(UTC))
     return make_plan(
-        prompt, planner_brief(shop, request), complete=shop.complete, model=shop.planner
+        prompt, planner_brief(deps, request), complete=deps.complete, model=deps.planner
     )
 
 
-def planner_brief(shop: PlanDependencies, request: PlanRequest) -> PlannerInput:
-    """What a planner may know of this request."""
-    with _workspace(shop, request, "none", None) as unopened:
+def planner_brief(deps: PlanDependencies, request: PlanRequest) -> PlannerInput:
+    """Return what the planner may know about this request."""
+    with _workspace(deps, request, "none", None) as unopened:
         return PlannerInput(
-            registry=_registry(shop, request, unopened, "none", lambda: EMPTY_LABEL),
-            authority=shop.policy.authority(request.grants),
+            registry=_registry(deps, request, unopened, "none", lambda: EMPTY_LABEL),
+            authority=deps.policy.authority(request.grants),
             inputs=request.inputs,
-            tagged=shop.policy.files,
+            tagged=deps.policy.files,
         )
 
 
-def missing_grants(shop: PlanDependencies, request: PlanRequest, plan: Plan) -> frozenset[str]:
-    """The capabilities that the plan asks for and nobody granted yet."""
-    asked = frozenset().union(*(step.tool_caps for step in plan.steps))
-    return asked - shop.policy.authority(request.grants).grants
+def missing_grants(deps: PlanDependencies, request: PlanRequest, plan: Plan) -> frozenset[str]:
+    """Return the capabilities that the plan needs and that are not granted yet."""
+    needed = frozenset().union(*(step.tool_caps for step in plan.steps))
+    return needed - deps.policy.authority(request.grants).grants
 
 
 def record_agreed_plan(
-    shop: PlanDependencies, run_id: str, request: PlanRequest, plan: Plan
+    deps: PlanDependencies, run_id: str, request: PlanRequest, plan: Plan
 ) -> None:
-    """Note that a person, or whoever started it, agreed on this plan with these grants."""
-    record_plan(shop.log, run_id, request, plan, agreed=True)
+    """Record that the user agreed to this plan with the grants of the request."""
+    record_plan(deps.log, run_id, request, plan, agreed=True)
 
 
 @contextmanager
 def open_plan_run(
-    shop: PlanDependencies, run_id: str, person: Approver | None = None
+    deps: PlanDependencies, run_id: str, person: Approver | None = None
 ) -> Iterator[PlanRun]:
-    """The run that was begun under this id, where it stands; its sandbox goes with the block.
+    """Open the run of an agreed plan where it stopped; its sandbox is removed with the block.
 
-    The files are kept after each step that writes some and when a step waits for a person, so
-    that whoever goes on, also after a crash, has those that the finished steps left.
+    The workspace is saved after each step that writes files and when a step waits for an approval,
+    so that a later process, also after a crash, has the files of the finished steps.
 
     Raises:
-        RunNotFound: no plan was begun under this id.
+        RunNotFound: there is no agreed plan of this id.
     """
-    request, plan = recorded_plan(shop.log, run_id)
-    events = shop.log.events(run_id, merged=False)
-    entities = shop.log.entities(name for event in events for name in event.produces)
+    request, plan = recorded_plan(deps.log, run_id)
+    events = deps.log.events(run_id, merged=False)
+    entities = deps.log.entities(name for event in events for name in event.produces)
     with (
-        record_process(shop.log, run_id),
-        _workspace(shop, request, run_id, _kept(events)) as workspace,
+        record_process(deps.log, run_id),
+        _workspace(deps, request, run_id, _last_snapshot(events)) as workspace,
     ):
         registry = _registry(
-            shop, request, workspace, run_id, lambda: run.label(f"place.{WORKSPACE}")
+            deps, request, workspace, run_id, lambda: run.label(f"place.{WORKSPACE}")
         )
         run = PlanRun(
             plan,
             registry,
-            shop.policy.authority(request.grants),
-            values=request.entities(trusted=shop.policy.trust_workspace),
-            log=PlanLog(run_id, _append(shop), events, entities),
+            deps.policy.authority(request.grants),
+            values=request.entities(trusted=deps.policy.trust_workspace),
+            log=PlanLog(run_id, _append(deps), events, entities),
             known=entities.values(),
-            person=person or shop.approvals.approver,
-            propose=composer(shop.complete, shop.model),
+            person=person or deps.approvals.approver,
+            propose=composer(deps.complete, deps.model),
         )
         yield run
-        ended = [outcome.status for outcome in run.outcomes.values()]
-        if "waiting" in ended:
-            _keep_files(shop, run_id, workspace, longer=True)
-    if len(ended) == len(plan.steps) and set(ended) <= set(FINAL_STATUSES):
-        shop.delete_snapshots(run_id, ())
+        statuses = [outcome.status for outcome in run.outcomes.values()]
+        if "waiting" in statuses:
+            _save_files(deps, run_id, workspace, renew=True)
+    if len(statuses) == len(plan.steps) and set(statuses) <= set(FINAL_STATUSES):
+        deps.delete_snapshots(run_id, ())
 
 
-def plan_report(shop: PlanDependencies, run_id: str) -> PlanReport:
-    """How the run stands, from the log alone.
+def plan_report(deps: PlanDependencies, run_id: str) -> PlanReport:
+    """Return the report of the run, from the event log alone.
 
     Raises:
-        RunNotFound: no plan was begun under this id.
+        RunNotFound: there is no agreed plan of this id.
     """
-    request, plan = recorded_plan(shop.log, run_id)
-    events = shop.log.events(run_id, merged=False)
-    entities = shop.log.entities(name for event in events for name in event.produces)
-    ended = PlanLog(run_id, _append(shop), events, entities).earlier_steps
+    request, plan = recorded_plan(deps.log, run_id)
+    events = deps.log.events(run_id, merged=False)
+    entities = deps.log.entities(name for event in events for name in event.produces)
+    steps = PlanLog(run_id, _append(deps), events, entities).earlier_steps
     decisions = [event.body for event in events if event.kind == "decision"]
     allowed = sum(body.get("verdict") == "allowed" for body in decisions)
     return PlanReport(
         run_id=run_id,
-        status=_status(plan, ended),
+        status=_status(plan, steps),
         prompt=request.prompt,
         plan=plan,
-        steps=tuple(step_report(plan, index, ended[index], decisions) for index in sorted(ended)),
-        approvals=tuple(one.id for one in shop.approvals.list(run_id=run_id, pending=True)),
+        steps=tuple(step_report(plan, index, steps[index], decisions) for index in sorted(steps)),
+        approvals=tuple(one.id for one in deps.approvals.list(run_id=run_id, pending=True)),
         decisions=DecisionCounts(allowed=allowed, denied=len(decisions) - allowed),
     )
 
 
-def _status(plan: Plan, ended: Mapping[int, EndedStep]) -> PlanStatus:
-    how = [ended[index].status if index in ended else "" for index in range(len(plan.steps))]
-    if "waiting" in how:
+def _status(plan: Plan, steps: Mapping[int, EndedStep]) -> PlanStatus:
+    statuses = [steps[index].status if index in steps else "" for index in range(len(plan.steps))]
+    if "waiting" in statuses:
         return "waiting"
-    if "" in how:
+    if "" in statuses:
         return "planned"
-    return "failure" if {"failed", "denied"} & set(how) else "success"
+    return "failure" if {"failed", "denied"} & set(statuses) else "success"
 
 
 @contextmanager
 def _workspace(
-    shop: PlanDependencies, request: PlanRequest, run_id: str, kept: PlanSnapshot | None
+    deps: PlanDependencies, request: PlanRequest, run_id: str, snapshot: PlanSnapshot | None
 ) -> Iterator[PlanWorkspace]:
     with plan_workspace(
         request.repo,
-        shop.open_sandbox(run_id),
+        deps.open_sandbox(run_id),
         branch=f"harness/{run_id}/plan",
-        store=shop.repos,
-        snapshot=kept,
-        ttl_s=shop.policy.approval_ttl_s,
+        store=deps.repos,
+        snapshot=snapshot,
+        ttl_s=deps.policy.approval_ttl_s,
     ) as workspace:
         yield workspace
 
 
 def _registry(
-    shop: PlanDependencies,
+    deps: PlanDependencies,
     request: PlanRequest,
     workspace: PlanWorkspace,
     run_id: str,
     label: Callable[[], Label],
 ) -> Registry:
-    """What steps may do; `label` is what the files carry at the moment."""
+    """The operations of the plan's steps; `label` returns the current label of the workspace."""
 
     def push(remote: str, branch: str) -> str:
-        bounds = shop.policy.plan_bounds(request.allow_change, label())
+        bounds = deps.policy.plan_bounds(request.allow_change, label())
         return workspace.push(remote, branch, bounds)
 
     outside = OutsideActions(
-        send=lambda mail: send_mail(mail, shop.policy.mail),
+        send=lambda mail: send_mail(mail, deps.policy.mail),
         push=push,
-        run_blueprint=lambda name, intent: shop.run_blueprint(request, name, intent),
-        ask_person=shop.ask_person or ask_person_through(shop.approvals, run_id),
+        run_blueprint=lambda name, intent: deps.run_blueprint(request, name, intent),
+        ask_person=deps.ask_person or ask_person_through(deps.approvals, run_id),
     )
     known = (
-        *workspace_operations(workspace.sandbox, shop.policy.file_labels, workspace.env),
-        *outside_operations(outside, shop.policy.file_labels),
-        *model_operations(shop.complete, shop.model),
-        *shop.custom_operations,
+        *workspace_operations(workspace.sandbox, deps.policy.file_labels, workspace.env),
+        *outside_operations(outside, deps.policy.file_labels),
+        *model_operations(deps.complete, deps.model),
+        *deps.custom_operations,
     )
-    return Registry(_keeping(one, lambda: _keep_files(shop, run_id, workspace)) for one in known)
+    return Registry(_saving(one, lambda: _save_files(deps, run_id, workspace)) for one in known)
 
 
-def _keeping(operation: Operation, keep: Callable[[], None]) -> Operation:
-    """The same operation; the files that it wrote are kept before it is noted as done.
+def _saving(operation: Operation, save: Callable[[], None]) -> Operation:
+    """Save the workspace after an operation that writes files, before its step is recorded as done.
 
-    Where they cannot be kept it was done all the same, and is not tried again.
+    If the files cannot be saved, the step was still done, and is not repeated.
     """
     if operation.effect != "write" or operation.place != WORKSPACE:
         return operation
 
-    def run(**given: Json) -> Json:
-        made = operation.run(**given)
+    def run(**arguments: Json) -> Json:
+        result = operation.run(**arguments)
         try:
-            keep()
+            save()
         except HarnessError as error:
             raise ResultNotSaved(
-                f"it was done, but its files could not be kept: {error}"
+                f"the step was done, but its files could not be saved: {error}"
             ) from error
-        return made
+        return result
 
     return replace(operation, run=run)
 
 
-def _append(shop: PlanDependencies) -> Append:
-    return lambda draft: shop.log.append([draft])
+def _append(deps: PlanDependencies) -> Append:
+    return lambda draft: deps.log.append([draft])
 
 
-def _kept(events: Sequence[Event]) -> PlanSnapshot | None:
-    told = [event for event in events if event.kind == "snapshot"]
-    if not told:
+def _last_snapshot(events: Sequence[Event]) -> PlanSnapshot | None:
+    snapshots = [event for event in events if event.kind == "snapshot"]
+    if not snapshots:
         return None
-    base = told[-1].body.get("base")
-    files = SnapshotId(str(told[-1].body["checkpoint"]))
-    return PlanSnapshot(files, None if base is None else str(base), told[-1].at)
+    last = snapshots[-1]
+    base = last.body.get("base")
+    files = SnapshotId(str(last.body["checkpoint"]))
+    return PlanSnapshot(files, None if base is None else str(base), last.at)
 
 
-def _keep_files(
-    shop: PlanDependencies, run_id: str, workspace: PlanWorkspace, *, longer: bool = False
+def _save_files(
+    deps: PlanDependencies, run_id: str, workspace: PlanWorkspace, *, renew: bool = False
 ) -> None:
-    kept = workspace.renew() if longer else workspace.save()
-    if kept is not None:
-        body = {"checkpoint": kept.files, "base": kept.base}
-        shop.log.append([Draft(kind="snapshot", run_id=run_id, body=body)])
-        shop.delete_snapshots(run_id, (kept.files,))
+    saved = workspace.renew() if renew else workspace.save()
+    if saved is not None:
+        body = {"checkpoint": saved.files, "base": saved.base}
+        deps.log.append([Draft(kind="snapshot", run_id=run_id, body=body)])
+        deps.delete_snapshots(run_id, (saved.files,))

@@ -1,4 +1,4 @@
-"""Goes on with a plan here, visible in Prefect."""
+"""Run a plan in this process as a Prefect flow run."""
 
 import logging
 
@@ -15,33 +15,29 @@ _log = logging.getLogger(__name__)
 
 
 def run_plan_in_prefect(
-    shop: PlanDependencies, settings: Settings, run_id: str, person: Approver | None = None
+    deps: PlanDependencies, settings: Settings, run_id: str, person: Approver | None = None
 ) -> PlanReport:
-    """Run what can be run of the plan that was agreed on under this id.
+    """Run the steps of the agreed plan of this id that can run now, and return its report.
 
-    Of several processes that go on with the same run, each waits for the one before it.
+    Processes that resume the same plan wait for each other.
 
     Raises:
-        RunNotFound: there is none.
-        PrefectUnavailable: no server, or it went away.
-        HarnessError: whatever ended the run before it could report.
+        RunNotFound: there is no such plan.
+        PrefectUnavailable: there is no server, or it stopped answering.
+        HarnessError: any error that ended the run before it could report.
     """
     api = api_url(settings)
-    with _alone(settings, run_id), connected_to(api):
+    locks = settings.home / "plans"
+    locks.mkdir(parents=True, exist_ok=True)
+    with FileLock(locks / f"{run_id}.lock"), connected_to(api):
         from flows.plans.compile import compile_plan
         from flows.services.server_outage import survive_outages
 
         with survive_outages(api, _log.warning):
-            state = compile_plan(shop, run_id, person)(return_state=True)
+            state = compile_plan(deps, run_id, person)(return_state=True)
         result: object = state.result(raise_on_failure=False)
     if isinstance(result, PlanReport):
         return result
     if isinstance(result, BaseException):
         raise result
-    raise TypeError(f"the plan gave {result!r}, which is no PlanReport")
-
-
-def _alone(settings: Settings, run_id: str) -> FileLock:
-    folder = settings.home / "plans"
-    folder.mkdir(parents=True, exist_ok=True)
-    return FileLock(folder / f"{run_id}.lock")
+    raise TypeError(f"the plan returned {result!r}, which is no PlanReport")

@@ -24,19 +24,16 @@ MAX_FILES = 5_000
 MAX_BYTES = 64 * 1024 * 1024
 
 RENEW_AFTER = timedelta(hours=1)
-"""Files that were kept so lately are not kept anew just to last longer."""
+"""Renew a snapshot only if it is older than this."""
 
 _log = logging.getLogger(__name__)
 
 OpenSandbox = Callable[[SnapshotId | None], AbstractContextManager[OpenedSandbox]]
-"""Opens a sandbox, with the files of a checkpoint if there is one; gone when the block ends."""
+"""Opens a sandbox, from a snapshot if one is given; the sandbox is removed with the block."""
 
 
 class PlanSnapshot(NamedTuple):
-    """The files as a plan left them, and the commit that they began as; None for a folder's.
-
-    `at` is when they were kept.
-    """
+    """A snapshot of the workspace and its base commit (None for a folder); `at` is its time."""
 
     files: SnapshotId
     base: str | None
@@ -46,8 +43,8 @@ class PlanSnapshot(NamedTuple):
 class PlanWorkspace:
     """The files that a plan works on: a git repository, or any folder.
 
-    Several threads may use it. `kept` is where an earlier part of the run left it; what is kept
-    of it anew lasts for `ttl_s`.
+    Several threads may use it. It starts from the snapshot `kept` of an earlier part of the run, if
+    there is one. New snapshots are kept for `ttl_s`.
     """
 
     def __init__(
@@ -77,7 +74,7 @@ class PlanWorkspace:
         self._stack.close()
 
     def sandbox(self) -> Sandbox:
-        """The sandbox with the files in it.
+        """Return the sandbox with the files in it; open it at the first call.
 
         Raises:
             RepoInvalid: there is no such folder, or it is too large.
@@ -86,11 +83,11 @@ class PlanWorkspace:
         return self._open().sandbox
 
     def env(self) -> Mapping[str, str]:
-        """The variables that commands need to find the way out."""
+        """Return the environment variables that commands need for network access."""
         return self._open().env
 
     def save(self) -> PlanSnapshot | None:
-        """The files as they are, for whoever goes on; None when they did not change since the last.
+        """Save a snapshot for a later process and return it; None if nothing has changed.
 
         Raises:
             SandboxLost: the sandbox is gone.
@@ -99,13 +96,13 @@ class PlanWorkspace:
             files = self._files.save() if self._files else None
             if files is None or (self._kept is not None and self._kept.files == files):
                 return None
-            self._kept = PlanSnapshot(files, self._began_as(), datetime.now(UTC))
+            self._kept = PlanSnapshot(files, self._base_commit(), datetime.now(UTC))
             return self._kept
 
     def renew(self) -> PlanSnapshot | None:
-        """The same; those that did not change for an hour are kept anew, to last for `ttl_s` again.
+        """Like `save`, but also renews an unchanged snapshot older than `RENEW_AFTER` for `ttl_s`.
 
-        Where that cannot be done they last as long as before.
+        If the sandbox cannot be opened, a warning is logged and the old snapshot stays.
 
         Raises:
             SandboxLost: as `keep`.
@@ -119,26 +116,26 @@ class PlanWorkspace:
             return kept
         try:
             self._open()
-            self._soil()
+            self._mark_changed()
             return self.save()
         except Unavailable as error:
-            _log.warning("files of %s are kept no longer than before: %s", self._branch, error)
+            _log.warning("the snapshot of %s was not renewed: %s", self._branch, error)
             return None
 
     def push(self, remote: str, branch: str, bounds: GuardBounds | None) -> str:
-        """Push what is committed as this branch; gives the commit.
+        """Push the work as this branch and return its commit.
 
-        `bounds` say which files are protected, and which of them may change; None: all may.
+        `bounds` name the protected files and which of them may change; None: all may change.
 
         Raises:
-            OperationFailed: no git repository, another remote than origin, nothing to push, or a
+            OperationFailed: not a git repository, another remote than origin, nothing to push, or a
                 change of a protected file that no `--allow-change` permits.
             GitFailed: git refused.
         """
         if not _is_git(self._repo) or remote != "origin":
             raise OperationFailed(f"{self._repo!r} has no remote {remote!r}: only origin is pushed")
         base = self._base_of()
-        work = collect_work(self.sandbox(), base, branch, message="harness: what was not committed")
+        work = collect_work(self.sandbox(), base, branch, message="harness: uncommitted changes")
         if work is None:
             raise OperationFailed("there is nothing to push: nothing changed")
         if bounds is not None and (why := refused_changes(work, base, bounds)):
@@ -157,10 +154,10 @@ class PlanWorkspace:
                 self._files = SnapshotTracker(opened.sandbox, files, self._ttl_s)
                 self._opened = opened
                 if files is None:
-                    self._soil()  # what was read is kept, too: the user's may change
+                    self._mark_changed()  # snapshot the input as well: the user's may change
             return self._opened
 
-    def _soil(self) -> None:
+    def _mark_changed(self) -> None:
         if self._files is not None:
             self._files.discard()
 
@@ -172,11 +169,11 @@ class PlanWorkspace:
 
     def _base_of(self) -> BaseCommit:
         if self._base is None:
-            self._base = fetch_base(self._repo, self._began_as(), store=self._store)
+            self._base = fetch_base(self._repo, self._base_commit(), store=self._store)
         return self._base
 
-    def _began_as(self) -> str | None:
-        """The commit that was put into the sandbox; None before that, and for a folder."""
+    def _base_commit(self) -> str | None:
+        """Return the commit that the files started from; None for a folder or if not yet known."""
         if self._kept is not None:
             return self._kept.base
         return self._base.commit if self._base else None
@@ -192,7 +189,7 @@ def plan_workspace(
     snapshot: PlanSnapshot | None = None,
     ttl_s: float,
 ) -> Iterator[PlanWorkspace]:
-    """The workspace, gone when the block ends."""
+    """Give the workspace of a plan; its sandbox is removed with the block."""
     made = PlanWorkspace(repo, open_sandbox, branch=branch, store=store, kept=snapshot, ttl_s=ttl_s)
     try:
         yield made
@@ -201,10 +198,10 @@ def plan_workspace(
 
 
 def check_workspace(repo: str) -> None:
-    """Refuse what no plan could work on.
+    """Check that the repository or folder of a plan exists.
 
     Raises:
-        RepoInvalid: neither a URL of a repository nor a folder that is there.
+        RepoInvalid: it is neither a repository URL nor an existing folder.
     """
     path = existing_path(repo)
     if "://" not in repo and "@" not in repo and not (path and path.is_dir()):
@@ -218,7 +215,7 @@ def _is_git(repo: str) -> bool:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Every plain file; links are left out, as they could lead anywhere."""
+    """Give every regular file. Symbolic links are skipped: they could point outside the folder."""
     left, count = MAX_BYTES, 0
     for path in sorted(folder.rglob("*")):
         if path.is_symlink() or not path.is_file():

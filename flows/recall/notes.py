@@ -149,13 +149,13 @@ def with_notes(
 
 def prompt_markdown(injection: "Injection", site: str | None = None) -> str:
     """Return what a prompt was given and why, as Markdown; empty if there was nothing."""
-    if not (injection.entries or injection.left_out or injection.without_vector):
+    if not (injection.entries or injection.omitted or injection.without_vector):
         return ""
     rows = [_row(entry, "yes", injection, site) for entry in injection.entries]
-    rows += [_row(left.entry, f"no: {left.why}", injection, site) for left in injection.left_out]
+    rows += [_row(left.entry, f"no: {left.reason}", injection, site) for left in injection.omitted]
     head = ["| kept as | what | for | shown | distance |", "|---|---|---|---|---|"]
     table = ["", *head, *rows] if rows else []
-    return "\n".join([*(f"- {inert_line(why)}" for why in injection.why), *table])
+    return "\n".join([*(f"- {inert_line(why)}" for why in injection.reasons), *table])
 
 
 def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -> str:

@@ -8,7 +8,7 @@ from flows.config.settings import Settings, load_settings
 from flows.recall.curation import is_worth_curating
 from flows.recall.library import configured_notebook
 from flows.runs.runs import find_run, load_report
-from memory.notes.rating import RunRating
+from memory.notes.run_history import RunRating
 
 Look = Literal["none", "started", "waits"]
 

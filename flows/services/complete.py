@@ -1,4 +1,4 @@
-"""Models for whoever is no agent in a sandbox: planner, curator, reflection."""
+"""Model calls of Harness itself, through the gateway: planner, curator, reflection."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -28,21 +28,21 @@ def complete_through_gateway(
     budget_usd: float | None = None,
     trajectory: Path | None = None,
 ) -> Iterator[Complete]:
-    """A `Complete` that asks this machine's gateway, good until the block ends.
+    """Give a `Complete` that calls models through the gateway, until the block ends.
 
         with complete_through_gateway(settings, purpose="plan", budget_usd=0.5) as complete:
             reply = complete(ChatRequest(model=settings.model, messages=[…]))
 
-    Any model may be asked for; scripted ones keep their place within the block. `purpose` is
-    a word such as "plan", "curate" or "reflect", under which the calls stand in `trajectory`:
-    without one, in a file of their own in the folder `calls` of the home. Nothing is started
-    before the first call. All calls together spend `budget_usd`, give or take the last reply.
-    Several threads may call it.
+    Any model may be called; scripted ones keep their position within the block. The calls are
+    recorded in `trajectory` under the name `purpose`, such as "plan" or "curate"; without a
+    trajectory, in a file of their own in the folder `calls` of the home. The first call starts
+    the gateway. All calls together may spend `budget_usd`; the last reply may exceed it. The
+    function is safe for threads.
 
     Raises (when called):
-        BudgetExceeded: says what was spent. It is a `ModelUnavailable`.
+        BudgetExceeded: a `ModelUnavailable`; the message says what was spent.
         ModelUnavailable: the gateway or the model does not answer.
-        OptionInvalid: a scripted model whose file is no script.
+        OptionInvalid: the file of a scripted model is not a script.
     """
     run_id = f"{purpose}-{token_hex(4)}"
     path = trajectory or _own_file(settings, run_id)

@@ -1,17 +1,19 @@
-"""Processes that Harness keeps alive: one of each per `HARNESS_HOME`, outliving who started it.
+"""Daemons: processes that Harness keeps running, one of each kind per `HARNESS_HOME`.
 
-    KEPT = Kept(name="worker", title="the worker", folder=home / "worker", launch=…, healthy=…)
-    up(KEPT).url        the living one is taken, else one is started and waited for
-    status(KEPT)        what runs, or None
-    down(KEPT)          stopped, with all that it started
+    daemon = Daemon(name="worker", title="the worker", folder=home / "prefect", launch=…, healthy=…)
+    up(daemon).url        start it if it does not run, and wait until it answers
+    status(daemon)        the running process, or None
+    down(daemon)          stop it with all processes it started
 
-The folder holds `<name>.json` (who it is, for this user only), `<name>.lock` and `<name>.log`, and
-`<name>-<pid>.json` for each that has a successor and is still in use.
+The folder holds `<name>.json` (pid and URL, mode 0600), `<name>.lock` and `<name>.log`, and
+`<name>-<pid>.json` for each process that was replaced but is still in use. A daemon outlives the
+process that started it.
 """
 
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -23,23 +25,21 @@ from contracts.errors import Unavailable
 from contracts.files import write_atomically
 from flows.config.environment import environment
 from flows.services.detached import start_detached
-from flows.services.listening import owns_port
-from flows.services.ports import listen_on
-from flows.services.waiting import Waiting
+from flows.services.ports import owns_port
 from nodes.text import make_redactor
 from sandbox.process_label import process_label
 
 STOP_TIMEOUT_S = 15.0
 """After SIGTERM, and once more after SIGKILL."""
 
-_STARTS = 3
-
-_MOST_SHOWN = 1000
+_ATTEMPTS = 3
+_REPORT_EVERY_S = 30.0
+_LOG_TAIL = 1000
 """Bytes of a log that an error shows."""
 
 
 class Launch(NamedTuple):
-    """How to start it. `url` is where it will answer; empty for what nobody calls."""
+    """How to start a daemon, and the URL where it will answer; empty if it has none."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -48,228 +48,197 @@ class Launch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RunningDaemon:
-    """A kept process. `process` tells it from a later one with the same pid."""
+    """A running process of a daemon. `process` distinguishes it from a later one with its pid."""
 
     url: str
     pid: int
     process: str
     version: str = ""
-    has_answered: bool = False
-    """Once it has, its port is its own: until then somebody else may answer there."""
+    answered: bool = False
+    """The process has answered at `url`. Before that, another process may own the port."""
 
     @property
     def alive(self) -> bool:
-        return self.process == process_label(self.pid) and not _never_was(self.process)
+        has_label = not self.process.endswith(":-")  # else it ended before it could be labelled
+        return has_label and self.process == process_label(self.pid)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Daemon:
-    """What is kept, and how."""
+    """What to run, and when a running process may be replaced."""
 
     name: str
-    """Of its files in `folder`."""
+    """Base name of its files in `folder`."""
     title: str
-    """What people call it, such as "the local Prefect server"."""
+    """For messages, such as "the local Prefect server"."""
     folder: Path
     launch: Callable[[], Launch]
-    """Asked only when one must be started: it may choose a free port."""
+    """Called only when a process must be started, so it may choose a free port."""
     healthy: Callable[[str], bool]
-    """Whether it answers at this URL. Only a living process is asked about."""
+    """Return True if the process answers at this URL. Called only while the process is alive."""
     version: Callable[[], str] = lambda: ""
-    """Asked by `up` only: a living process of another version is replaced when it is idle."""
+    """Called by `up` only: an idle process of another version is replaced."""
     idle: Callable[[str], bool] = lambda _: True
-    """Whether the one at this URL may be stopped without harm."""
+    """Return True if the process at this URL can be stopped without harm."""
     drains: bool = False
-    """One of another version that is in use is no hindrance: it gets a successor beside it, and
-    ends by itself, when it sees that its `retired` file is there and nobody uses it any more."""
-    stuck_after_s: float = 60.0
-    """A process that does not answer is given up when it has done nothing for this long. While it
-    uses the processor, or waits for its turn on a busy machine, there is no limit."""
+    """A busy process of another version gets a successor beside it. It must end by itself once
+    its `successor_marker` exists and it is not used any more."""
+    start_timeout_s: float = 300.0
+    """Give up a process that has not answered by then. Prefect's server makes its database at
+    the first start: 13 s on an idle machine of two cores, minutes on an overloaded one."""
     unavailable: type[Unavailable] = Unavailable
-    """Raised when it does not start."""
+    """The error to raise when it does not start."""
 
     @property
     def log(self) -> Path:
-        """What it printed."""
+        """Its stdout and stderr."""
         return self.folder / f"{self.name}.log"
 
     @property
     def state_file(self) -> Path:
-        """Who it is."""
+        """Its `RunningDaemon` as JSON."""
         return self.folder / f"{self.name}.json"
 
 
 def up(daemon: Daemon) -> RunningDaemon:
-    """The running process, started now if need be; two callers start one.
+    """Return the running process; start it if needed. Two concurrent callers start one.
 
     Raises:
-        Unavailable: `kept.unavailable`, when it ended or got stuck; names its log.
+        Unavailable: `daemon.unavailable`, when it ended or did not answer; names its log.
     """
     running = status(daemon)
-    if running is not None and running.has_answered and _as_wanted(daemon, running):
+    if running is not None and running.answered and _is_current(daemon, running):
         return running
-    from filelock import FileLock  # 50 ms that the usual case need not pay
+    from filelock import FileLock
 
     for folder in (daemon.folder.parent, daemon.folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with FileLock(daemon.folder / f"{daemon.name}.lock"):
         running = status(daemon)
-        if running is not None and _usable(daemon, running):
-            return _noted(daemon, replace(running, has_answered=True))
-        if running is not None:
-            _replace(daemon, running)
-        return _noted(daemon, replace(_start(daemon), has_answered=True))
+        if running is None or not _is_usable(daemon, running):
+            if running is not None:
+                _make_room(daemon, running)
+            running = _start(daemon)
+        return _save(daemon, replace(running, answered=True))
 
 
 def status(daemon: Daemon) -> RunningDaemon | None:
-    """What runs, healthy or not; a state file that cannot be read is nothing that runs."""
-    return _living(daemon.state_file)
+    """Return the running process, healthy or not; None if there is none."""
+    return _running(daemon.state_file)
 
 
 def down(daemon: Daemon) -> bool:
-    """Stop it, and those before it that are still in use; False when none was running."""
+    """Stop it and its replaced processes that are still in use; False when none was running."""
     return stop_recorded(daemon.state_file, *daemon.folder.glob(f"{daemon.name}-*.json"))
 
 
 def state_files(home: Path) -> tuple[Path, ...]:
-    """State files of all daemons that run for `home`, also those that another version started."""
-    return tuple(path for path in sorted(home.glob("*/*.json")) if path.is_file() and _living(path))
+    """Return the state files of all running daemons of `home`, of other versions as well."""
+    files = (path for path in sorted(home.glob("*/*.json")) if path.is_file())
+    return tuple(path for path in files if _running(path))
 
 
-def stop_recorded(*states: Path) -> bool:
-    """Stop the daemons of these state files, and remove the files; False if none was running."""
-    running = [living for living in map(_living, states) if living is not None]
-    for one in running:
-        _stop(one)
-    for state in states:
-        state.unlink(missing_ok=True)
-    return bool(running)
+def stop_recorded(*state_files: Path) -> bool:
+    """Stop the daemons of these state files and remove the files; False if none was running."""
+    found = [running for running in map(_running, state_files) if running is not None]
+    for running in found:
+        _stop(running)
+    for path in state_files:
+        path.unlink(missing_ok=True)
+    return bool(found)
 
 
 def successor_marker(folder: Path, name: str, pid: int) -> Path:
-    """The file that tells the process `pid` that it has a successor."""
+    """The file whose existence tells the process `pid` that it has a successor."""
     return folder / f"{name}-{pid}.json"
 
 
-def _living(state: Path) -> RunningDaemon | None:
+def _running(state_file: Path) -> RunningDaemon | None:
     try:
-        running = RunningDaemon(**json.loads(state.read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
+        running = RunningDaemon(**json.loads(state_file.read_text()))
+    except (FileNotFoundError, ValueError, TypeError):  # none, or not a state file
         return None
     return running if running.alive else None
 
 
-def free_port(wanted: int = 0, host: str = "127.0.0.1") -> int:
-    """The wanted port of `host` if nobody has it, else any free one.
-
-    Raises:
-        Unavailable: there is none, or `host` is none of this machine.
-    """
-    try:
-        with suppress(OSError), listen_on(host, wanted) as probe:
-            return int(probe.getsockname()[1])
-        with listen_on(host, 0) as probe:
-            return int(probe.getsockname()[1])
-    except OSError as error:
-        raise Unavailable(f"nothing can listen on {host!r}: {error.strerror}") from error
-
-
-def _as_wanted(kept: Daemon, running: RunningDaemon) -> bool:
-    return running.version == kept.version() and kept.healthy(running.url)
-
-
-def _noted(kept: Daemon, running: RunningDaemon) -> RunningDaemon:
-    write_atomically(kept.state_file, json.dumps(asdict(running)), private=True)
+def _save(daemon: Daemon, running: RunningDaemon) -> RunningDaemon:
+    write_atomically(daemon.state_file, json.dumps(asdict(running)), private=True)
     return running
 
 
-def _usable(kept: Daemon, running: RunningDaemon) -> bool:
-    if not _wait(kept, running):
+def _is_current(daemon: Daemon, running: RunningDaemon) -> bool:
+    return running.version == daemon.version() and daemon.healthy(running.url)
+
+
+def _is_usable(daemon: Daemon, running: RunningDaemon) -> bool:
+    if not _wait_for_answer(daemon, running):
         return False
-    return running.version == kept.version() or not (kept.drains or kept.idle(running.url))
+    return running.version == daemon.version() or not (daemon.drains or daemon.idle(running.url))
 
 
-def _replace(kept: Daemon, running: RunningDaemon) -> None:
-    """Make room for a successor."""
-    if kept.drains and kept.healthy(running.url) and not kept.idle(running.url):
-        kept.state_file.rename(successor_marker(kept.folder, kept.name, running.pid))
+def _make_room(daemon: Daemon, running: RunningDaemon) -> None:
+    if daemon.drains and daemon.healthy(running.url) and not daemon.idle(running.url):
+        daemon.state_file.rename(successor_marker(daemon.folder, daemon.name, running.pid))
     else:
         _stop(running)
 
 
-def _start(kept: Daemon) -> RunningDaemon:
-    """What ends early is started again: somebody may have taken its free port before it did."""
-    for _ in range(_STARTS):
-        printed_before = _size(kept.log)
-        running = _launched(kept)
+def _start(daemon: Daemon) -> RunningDaemon:
+    """Start it; a process that ends early is started again, as its port may have been taken."""
+    for _ in range(_ATTEMPTS):
+        log_size = _size(daemon.log)
+        launch = daemon.launch()
+        pid = start_detached(launch.argv, cwd=daemon.folder, log=daemon.log, env=launch.env)
+        running = RunningDaemon(
+            url=launch.url, pid=pid, process=process_label(pid), version=daemon.version()
+        )
+        if _wait_for_answer(daemon, _save(daemon, running)):
+            return running
         if running.alive:
             break
-    if running.alive and _answers(kept, running):
-        return running
-    stuck = f"does not answer, and has done nothing for {kept.stuck_after_s:g} s"
-    why = stuck if running.alive else "ended while it was starting"
+    if running.alive:
+        problem = f"did not answer within {daemon.start_timeout_s:g} s"
+    else:
+        problem = "ended while it was starting"
     _stop(running)
     at = f" at {running.url}" if running.url else ""
-    last = _last_lines(kept.log, printed_before)
-    raise kept.unavailable(f"{kept.title}{at} {why}: see {kept.log}. {last}")
+    last = _log_tail(daemon.log, log_size)
+    raise daemon.unavailable(f"{daemon.title}{at} {problem}: see {daemon.log}. {last}")
 
 
-def _launched(kept: Daemon) -> RunningDaemon:
-    """Started, and waited for until it answers, has ended, or is stuck."""
-    launch = kept.launch()
-    pid = start_detached(launch.argv, cwd=kept.folder, log=kept.log, env=launch.env)
-    begun = RunningDaemon(
-        url=launch.url, pid=pid, process=process_label(pid), version=kept.version()
-    )
-    running = _noted(kept, begun)
-    _wait(kept, running)
-    return running
-
-
-def _wait(kept: Daemon, running: RunningDaemon) -> bool:
-    """Whether it answers now; waits as long as it lives and makes progress."""
-    waiting = waiting_for(kept, running)
-    while running.alive and not waiting.stuck():
-        if _answers(kept, running):
+def _wait_for_answer(daemon: Daemon, running: RunningDaemon) -> bool:
+    """Wait while it lives, up to `start_timeout_s`; return True once it answers."""
+    began = monotonic()
+    next_report = began + _REPORT_EVERY_S
+    while running.alive and (now := monotonic()) < began + daemon.start_timeout_s:
+        if daemon.healthy(running.url) and owns_port(running.pid, running.url):
             return True
+        if now >= next_report:
+            next_report += _REPORT_EVERY_S
+            sys.stderr.write(f"{daemon.title} is still starting ({now - began:.0f} s)\n")
+            sys.stderr.flush()
         sleep(0.1)
     return False
-
-
-def waiting_for(kept: Daemon, running: RunningDaemon) -> Waiting:
-    """A wait for this process, which tells people of it."""
-    what = f"{kept.title} is still starting"
-    return Waiting(running.pid, what, stuck_after_s=kept.stuck_after_s)
 
 
 def _size(log: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def _last_lines(log: Path, after: int) -> str:
-    """What was printed last, without the secrets of this environment."""
+def _log_tail(log: Path, after: int) -> str:
+    """Return the last lines printed since byte `after`, without secrets of the environment."""
     with log.open("rb") as file:
-        file.seek(max(after, _size(log) - _MOST_SHOWN))
+        file.seek(max(after, _size(log) - _LOG_TAIL))
         text = make_redactor(environment())(file.read().decode("utf-8", "replace"))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"It printed last: {' | '.join(lines[-3:])}" if lines else "It printed nothing."
 
 
-def _answers(kept: Daemon, running: RunningDaemon) -> bool:
-    """Whether it is well, and no other process answers in its place."""
-    return kept.healthy(running.url) and owns_port(running.pid, running.url)
-
-
 def _stop(running: RunningDaemon) -> None:
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        give_up = monotonic() + STOP_TIMEOUT_S
+        deadline = monotonic() + STOP_TIMEOUT_S
         if running.alive:
             with suppress(ProcessLookupError):
                 os.killpg(os.getpgid(running.pid), sign)
-        while running.alive and monotonic() < give_up:
+        while running.alive and monotonic() < deadline:
             sleep(0.05)
-
-
-def _never_was(process: str) -> bool:
-    """True of the label of a process that was gone before anybody could look at it."""
-    return process.endswith(":-")

@@ -1,92 +1,93 @@
-"""What a Prefect server must hold so that runs can be started from it: pool and deployments.
+"""The work pool and the deployments on a Prefect server, and runs started from them.
 
-`prefect.yaml` says which deployments there are. They are compared with the server only when that
-file or our code has changed, or one is missing; what users set on a deployment stays in any case.
+`prefect.yaml` lists the deployments. Harness owns a deployment's entrypoint, version, parameter
+schema and pull steps. Everything else belongs to the users of the server: `prefect.yaml` gives a
+new deployment its schedules, limits and pool, and an existing one keeps what users set. `prefect
+deploy --all` makes the same deployments, but resets those that exist.
 """
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contracts.errors import OptionInvalid
-from flows.config.settings import Settings
-from flows.services import deployments, prefect_server
-from flows.services.prefect_client import prefect_client
+from contracts.errors import OptionInvalid, PrefectUnavailable
+from flows.services.prefect_client import prefect_client, use_server
+
+if TYPE_CHECKING:
+    from prefect import Flow
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.responses import DeploymentResponse
 
 WORK_POOL = "harness"
 UPKEEP_QUEUE = "upkeep"
-"""The queue that `prefect.yaml` puts the upkeep into, and how the name of its worker ends."""
+"""The queue of the upkeep deployments in `prefect.yaml`, and the suffix of its worker's name."""
 
 JOB_COMMAND = "python -P -m flows.host.run_process"
-"""What does a run. Without it a worker starts three Python processes for one run, in a row."""
+"""The pool's command for a run. Prefect's own starts three Python processes in a row."""
 
 _FLOWS = Path(__file__).parents[1]
-_BLUEPRINTS = _FLOWS.parent / "blueprints" / "library"
+
+_Entry = Mapping[str, Any]
+"""One deployment of `prefect.yaml`."""
 
 
 class DeployResult(NamedTuple):
-    """The names of all deployments, whether they were deployed just now, and notes on that."""
+    """Whether `deploy` changed anything on the server, and notes for the user, one line each."""
 
-    names: tuple[str, ...]
     changed: bool
     notes: tuple[str, ...] = ()
 
 
-def deploy(api: str, settings: Settings) -> DeployResult:
-    """Make the work pool and all deployments, unless they are there as they should be.
-
-    What users changed on a deployment stays, whichever home or version of Harness deploys.
+def deploy(api: str) -> DeployResult:
+    """Create or update the work pool and all deployments of `prefect.yaml`.
 
     Raises:
-        PrefectUnavailable: the server does not answer or refuses one of them.
+        PrefectUnavailable: the server does not answer, or refuses one of them.
     """
-    names = deployment_names()
-    stamp = settings.home / "prefect" / "deployed"
-    now = f"{_whose(api, settings)} {_digest()}"
-    if stamp.is_file() and stamp.read_text() == now and not set(names) - _known(api):
-        return DeployResult(names, changed=False)
-    _make_pool(api)
-    notes = deployments.deploy_file(api, _file())
-    if not notes:  # else the next call looks again
-        stamp.parent.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(now)
-    return DeployResult(names, changed=True, notes=notes)
+    _create_pool(api)
+    return deploy_file(api, _prefect_yaml())
 
 
-def online_workers(api: str) -> tuple[str, ...] | None:
-    """The names of the workers that would do runs now; None when there is no pool."""
-    from prefect.exceptions import ObjectNotFound
+def deploy_file(api: str, file: Path) -> DeployResult:
+    """Create the deployments of this `prefect.yaml` that are missing, update what Harness owns.
 
-    with prefect_client(api) as client:
-        try:
-            client.read_work_pool(
-                WORK_POOL
-            )  # the question for workers has no such error of its own
-            found = client.read_workers_for_work_pool(WORK_POOL)
-        except ObjectNotFound:
-            return None
-    names = (worker.name for worker in found if worker.status == "ONLINE")
-    return tuple(name for name in names if not name.endswith(f"-{UPKEEP_QUEUE}"))
+    Notes name deployments that could not be brought up to date, and those whose flow does not
+    exist in this version of Harness.
+
+    Raises:
+        PrefectUnavailable: the server does not answer, or refuses one of them.
+    """
+    from httpx import HTTPError
+    from prefect import get_client
+    from prefect.utilities.templating import apply_values
+
+    content = _read(file)
+    filled: Any = apply_values({"pull": content["pull"]}, {}, remove_notset=False)
+    entries = content["deployments"]
+    try:
+        with use_server(api), get_client(sync_client=True) as client:
+            results = [_deploy_one(client, entry, filled["pull"]) for entry in entries]
+            pools = {entry["work_pool"]["name"] for entry in entries}
+            obsolete = tuple(_obsolete(client, pools))
+    except HTTPError as error:
+        why = " ".join(str(error).split())[-500:]
+        raise PrefectUnavailable(f"cannot create the deployments at {api}: {why}") from error
+    notes = (note for result in results for note in result.notes)
+    return DeployResult(any(result.changed for result in results), (*notes, *obsolete))
 
 
-def missing_worker_warning(api: str) -> str | None:
-    """One line for a person when nobody would do what is started by a deployment; else None."""
-    match online_workers(api):
-        case None:
-            return f"no work pool {WORK_POOL!r} on {api}: `harness up` makes it"
-        case ():
-            return f"no worker is online in the work pool {WORK_POOL!r}: `harness up` starts one"
-        case _:
-            return None
+def deployment_names() -> tuple[str, ...]:
+    """Return the names in `prefect.yaml`, in its order."""
+    return tuple(entry["name"] for entry in _read(_prefect_yaml())["deployments"])
 
 
 def start_deployment(api: str, name: str, parameters: Mapping[str, object]) -> str:
-    """Start a run of the deployment of this name; the id of its flow run.
+    """Start a run of the deployment of this name; return the id of its flow run.
 
     Raises:
-        OptionInvalid: no such deployment, or its form refuses a value.
+        OptionInvalid: there is no such deployment, or its form refuses a value.
         PrefectUnavailable: the server does not answer.
     """
     from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
@@ -99,40 +100,51 @@ def start_deployment(api: str, name: str, parameters: Mapping[str, object]) -> s
             raise OptionInvalid(f"no deployment {name!r} on {api}") from error
         except PrefectHTTPStatusError as error:
             why = " ".join(error.response.text.split())[:500]
-            raise OptionInvalid(f"deployment {name!r} refuses this: {why}") from error
+            raise OptionInvalid(f"deployment {name!r} refuses these parameters: {why}") from error
     return str(run.id)
 
 
-def deployment_names() -> tuple[str, ...]:
-    """The names in `prefect.yaml`, in its order."""
-    return deployments.names(_file())
+def online_workers(api: str) -> tuple[str, ...] | None:
+    """Return the names of workers that can execute runs now; None if there is no work pool."""
+    from prefect.exceptions import ObjectNotFound
+
+    with prefect_client(api) as client:
+        try:
+            client.read_work_pool(WORK_POOL)  # the next request raises no ObjectNotFound
+            found = client.read_workers_for_work_pool(WORK_POOL)
+        except ObjectNotFound:
+            return None
+    names = (worker.name for worker in found if worker.status == "ONLINE")
+    return tuple(name for name in names if not name.endswith(f"-{UPKEEP_QUEUE}"))
 
 
-def _file() -> Path:
-    """In an installed Harness it lies beside this file, in a checkout at the top."""
+def missing_worker_warning(api: str) -> str | None:
+    """Return one line for the user if nothing would execute a deployment's runs, else None."""
+    match online_workers(api):
+        case None:
+            return f"no work pool {WORK_POOL!r} on {api}: run `harness up`, which creates it"
+        case ():
+            return f"no worker is online in work pool {WORK_POOL!r}: run `harness up`"
+        case _:
+            return None
+
+
+def _prefect_yaml() -> Path:
+    """An installed Harness has it in `flows/`, a checkout at the top."""
     return next(
         path for path in (_FLOWS / "prefect.yaml", _FLOWS.parent / "prefect.yaml") if path.is_file()
     )
 
 
-def _digest() -> str:
-    files = [_file(), *sorted(_FLOWS.rglob("*.py")), *sorted(_BLUEPRINTS.glob("*.py"))]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+def _read(file: Path) -> Mapping[str, Any]:
+    import yaml
+
+    content: Mapping[str, Any] = yaml.safe_load(file.read_text())
+    return content
 
 
-def _known(api: str) -> set[str]:
-    with prefect_client(api) as client:
-        return {deployment.name for deployment in client.read_deployments()}
-
-
-def _whose(api: str, settings: Settings) -> str:
-    """Which server it is; ours may answer at another port each time."""
-    ours = prefect_server.status(settings)
-    return "ours" if ours is not None and ours.url == api else api
-
-
-def _make_pool(api: str) -> None:
-    """Make the pool, in which a run is one process; a command that people gave it stays."""
+def _create_pool(api: str) -> None:
+    """Create the process work pool; a command that users gave it stays."""
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists
     from prefect.workers.process import ProcessWorker
@@ -140,11 +152,118 @@ def _make_pool(api: str) -> None:
     with prefect_client(api) as client:
         with suppress(ObjectAlreadyExists):
             client.create_work_pool(WorkPoolCreate(name=WORK_POOL, type="process"))
-        there = client.read_work_pool(WORK_POOL)
-        if there.type != "process":
+        pool = client.read_work_pool(WORK_POOL)
+        if pool.type != "process":
             return
-        template = there.base_job_template or ProcessWorker.get_default_base_job_template()
+        template = pool.base_job_template or ProcessWorker.get_default_base_job_template()
         command = template["variables"]["properties"]["command"]
         if command["default"] is None:
             command["default"] = JOB_COMMAND
             client.update_work_pool(WORK_POOL, WorkPoolUpdate(base_job_template=template))
+
+
+def _deploy_one(client: "SyncPrefectClient", entry: _Entry, pull: object) -> DeployResult:
+    from prefect.exceptions import PrefectHTTPStatusError
+    from prefect.flows import load_flow_from_entrypoint
+    from prefect.utilities.callables import parameter_schema
+
+    flow: Flow[..., Any] = load_flow_from_entrypoint(entry["entrypoint"])
+    owned: dict[str, Any] = {
+        "entrypoint": entry["entrypoint"],
+        "version": flow.version,
+        "parameter_openapi_schema": parameter_schema(flow).model_dump(exclude_unset=True),
+        "pull_steps": pull,
+    }
+    existing = _existing(client, flow, entry)
+    if existing is None:
+        try:
+            _create(client, flow, entry, owned)
+        except PrefectHTTPStatusError:  # another home created it, or its queue, at this moment
+            existing = _existing(client, flow, entry)
+            if existing is None:
+                _create(client, flow, entry, owned)
+    return _update(client, existing, owned) if existing else DeployResult(changed=True)
+
+
+def _existing(
+    client: "SyncPrefectClient", flow: "Flow[..., Any]", entry: _Entry
+) -> "DeploymentResponse | None":
+    from prefect.exceptions import ObjectNotFound
+
+    with suppress(ObjectNotFound):
+        return client.read_deployment_by_name(f"{flow.name}/{entry['name']}")
+    return None
+
+
+def _create(
+    client: "SyncPrefectClient", flow: "Flow[..., Any]", entry: _Entry, owned: dict[str, Any]
+) -> None:
+    from prefect.client.schemas.actions import DeploymentScheduleCreate
+    from prefect.client.schemas.objects import ConcurrencyOptions, VersionInfo
+
+    pool, limit = entry["work_pool"], entry.get("concurrency_limit") or {}
+    schedules = [{"schedule": schedule} for schedule in entry.get("schedules", ())]
+    client.create_deployment(
+        **owned,
+        flow_id=client.create_flow_from_name(flow.name),
+        name=entry["name"],
+        # Else Prefect takes it from the git repository of the current directory.
+        version_info=VersionInfo(type="prefect:simple", version=owned["version"] or ""),
+        description=flow.description,
+        work_pool_name=pool["name"],
+        work_queue_name=pool.get("work_queue_name"),
+        schedules=[DeploymentScheduleCreate.model_validate(each) for each in schedules],
+        concurrency_limit=limit.get("limit"),
+        concurrency_options=(
+            ConcurrencyOptions(collision_strategy=limit["collision_strategy"]) if limit else None
+        ),
+        paused=False,
+        enforce_parameter_schema=True,
+    )
+
+
+def _update(
+    client: "SyncPrefectClient", existing: "DeploymentResponse", owned: dict[str, Any]
+) -> DeployResult:
+    """Send only the owned fields that differ: a field that is sent replaces what users set."""
+    from httpx import codes
+    from prefect.client.schemas.actions import DeploymentUpdate
+    from prefect.exceptions import PrefectHTTPStatusError
+
+    changes = {name: value for name, value in owned.items() if getattr(existing, name) != value}
+    if not changes:
+        return DeployResult(changed=False)
+    try:
+        client.update_deployment(existing.id, DeploymentUpdate(**changes))
+    except PrefectHTTPStatusError as error:
+        if error.response.status_code != codes.CONFLICT or not existing.parameters:
+            raise
+        # The server refuses a schema that the deployment's default parameters do not fit.
+        changes.pop("parameter_openapi_schema", None)
+        client.update_deployment(existing.id, DeploymentUpdate(**changes))
+        note = (
+            f"deployment {existing.name!r}: its default parameters do not fit the form of this "
+            "version, so it keeps its old form: correct them in Prefect, then run `harness up`"
+        )
+        return DeployResult(changed=True, notes=(note,))
+    return DeployResult(changed=True)
+
+
+def _obsolete(client: "SyncPrefectClient", pools: set[str]) -> Iterator[str]:
+    """A note for each deployment in these pools whose flow does not exist any more."""
+    for deployment in client.read_deployments():
+        if deployment.work_pool_name in pools and _is_missing(deployment.entrypoint or ""):
+            yield (
+                f"deployment {deployment.name!r}: this version of Harness has no flow "
+                f"{deployment.entrypoint!r}; delete the deployment in Prefect if nobody needs it"
+            )
+
+
+def _is_missing(entrypoint: str) -> bool:
+    module, _, name = entrypoint.rpartition(".")
+    if not module.startswith("flows.") or "/" in entrypoint or ":" in entrypoint:
+        return False
+    try:
+        return not hasattr(import_module(module), name)
+    except ModuleNotFoundError:
+        return True

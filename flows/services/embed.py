@@ -1,4 +1,4 @@
-"""Vectors by a provider's model, for memory: the gateway asks, so that no flow imports litellm."""
+"""Embeddings by a provider's model, through the gateway, so that no flow imports litellm."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -21,10 +21,10 @@ def embed_through_gateway(
     api_key: str | None = None,
     api_base: str | None = None,
 ) -> Embed:
-    """An `Embed` that asks this machine's gateway, which is started by the first call.
+    """Return an `Embed` that calls the model through the gateway; the first call starts it.
 
-    Each call is a run of its own there, so that whoever lives for days can go on after the
-    gateway was started anew. Calls stand in the folder `calls` of the home, a file for each day.
+    Each call is a run of its own in the gateway, so that a process that lives for days survives a
+    restart of the gateway. Calls are recorded in the folder `calls` of the home, one file a day.
 
     Raises (when called):
         ModelUnavailable: the gateway or the model does not answer.

@@ -1,4 +1,4 @@
-"""What a kept process was started from, code and keys, as one word that tells no key."""
+"""Fingerprints of what a daemon was started from: code, settings, keys. They reveal no key."""
 
 import re
 from collections.abc import Iterable
@@ -15,37 +15,37 @@ PROVIDER_VARIABLES = re.compile(
     r"|^(AWS|AZURE|GOOGLE|VERTEX|VERTEXAI|OLLAMA|SSL_CERT)_",
     re.IGNORECASE,
 )
-"""Variables that decide which providers can be asked, and how."""
+"""Environment variables that decide which model providers can be reached, and how."""
 
 ROOT = Path(__file__).parents[2]
 
 RUN_PACKAGES = tuple(
-    ROOT / room
-    for room in (
+    ROOT / package
+    for package in (
         "contracts", "providers", "sandbox", "memory", "policy", "nodes", "blueprints", "flows"
     )
 )  # fmt: skip
-"""All that runs are made of."""
+"""The code that a run executes."""
 
 
-def code_version() -> str:
-    """Changes when Harness is another one, pages included."""
-    return f"{version('harness')} {last_modified((*RUN_PACKAGES, ROOT / 'app'))}"
-
-
-def fingerprint(secret: str, rooms: Iterable[Path], matters: re.Pattern[str]) -> str:
-    """Changes when code in the rooms does, or a variable whose name `matters` finds."""
-    env = sorted((k, v) for k, v in environment().items() if matters.search(k))
-    told = repr((version("harness"), last_modified(rooms), env)).encode()
-    return blake2b(told, key=secret.encode(), digest_size=16).hexdigest()
+def fingerprint(secret: str, packages: Iterable[Path], variables: re.Pattern[str]) -> str:
+    """Return a hash of the code of the packages and of the environment variables that match."""
+    env = sorted((k, v) for k, v in environment().items() if variables.search(k))
+    content = repr((version("harness"), last_modified(packages), env)).encode()
+    return blake2b(content, key=secret.encode(), digest_size=16).hexdigest()
 
 
 def settings_fingerprint(settings: BaseModel, secret: SecretStr | None) -> str:
-    """Changes when one of these settings does, or the secret among them."""
-    known = secret.get_secret_value() if secret else ""
-    return sha256(f"{settings.model_dump_json()} {known}".encode()).hexdigest()
+    """Return a hash of these settings and of the secret among them."""
+    value = secret.get_secret_value() if secret else ""
+    return sha256(f"{settings.model_dump_json()} {value}".encode()).hexdigest()
 
 
-def last_modified(rooms: Iterable[Path]) -> float:
-    """When the code in the rooms was last changed, which a checkout's version does not tell."""
-    return max(path.stat().st_mtime for room in rooms for path in room.rglob("*.py"))
+def code_version() -> str:
+    """Return the version of all code of Harness, pages included."""
+    return f"{version('harness')} {last_modified((*RUN_PACKAGES, ROOT / 'app'))}"
+
+
+def last_modified(packages: Iterable[Path]) -> float:
+    """Return the newest modification time of the packages: the version of a checkout is fixed."""
+    return max(path.stat().st_mtime for package in packages for path in package.rglob("*.py"))

@@ -1,8 +1,8 @@
-"""The gateway of this machine, as a kept process: one for all runs of a `HARNESS_HOME`.
+"""The daemon of the gateway to models: one process for all runs of a `HARNESS_HOME`.
 
-It alone holds the keys of model providers and imports litellm. It is started by whoever
-finds none and ends with `down`. When the program or the keys in the environment have changed,
-the next run gets a new one; an old one that runs still use ends with the last of them.
+Only the gateway holds the keys of model providers and imports litellm. The first run starts it.
+When its code or the keys in the environment change, the next run gets a new gateway; the old one
+ends when no run uses it any more.
 """
 
 import os
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -23,60 +24,64 @@ from flows.runs.home import read_or_create
 from flows.services import daemon
 from flows.services.daemon import Daemon, Launch, RunningDaemon
 from flows.services.fingerprint import PROVIDER_VARIABLES, ROOT, fingerprint
+from flows.services.ports import free_port
 from nodes.text import secret_values
 from providers.client import Gateway, OnWait
 from providers.run_account import RunTerms
 from sandbox.process_label import process_label
 
-_ROOMS = tuple(
-    ROOT / room for room in ("providers", "contracts", "nodes/agents", "policy", "flows")
+_PACKAGES = tuple(
+    ROOT / package for package in ("providers", "contracts", "nodes/agents", "policy", "flows")
 )
-"""The code that the gateway runs."""
+"""The code that the gateway executes."""
+
+_LOADING_TIMEOUT_S = 600.0
+"""Loading litellm takes 3 s on an idle core, minutes on an overloaded machine."""
 
 
 class GatewayRun(NamedTuple):
-    """A run that the gateway knows: where it is, and how agents get their tokens."""
+    """A run that is open in the gateway: a client, and how agents get their tokens."""
 
     gateway: Gateway
     open_gate: OpenModelAccess
 
 
 def up(settings: Settings) -> RunningDaemon:
-    """The running gateway, started now if need be.
+    """Return the running gateway; start it if needed.
 
     Raises:
-        ModelUnavailable: it ended or got stuck; the message names its log.
+        ModelUnavailable: it ended or did not answer; the message names its log.
     """
     return daemon.up(gateway_daemon(settings))
 
 
 def status(settings: Settings) -> RunningDaemon | None:
-    """The gateway if its process lives."""
+    """Return the gateway if its process is alive."""
     return daemon.status(gateway_daemon(settings))
 
 
 def down_if_idle(settings: Settings) -> None:
     """Stop the gateway unless a run is using it."""
-    kept_one = gateway_daemon(settings)
-    running = daemon.status(kept_one)
-    if running is not None and kept_one.idle(running.url):
-        daemon.down(kept_one)
+    gateway = gateway_daemon(settings)
+    running = daemon.status(gateway)
+    if running is not None and gateway.idle(running.url):
+        daemon.down(gateway)
 
 
 def down(settings: Settings) -> bool:
-    """Stop the gateway, and with it what any run asks; False when none was running."""
+    """Stop the gateway, also while runs use it; False when none was running."""
     return daemon.down(gateway_daemon(settings))
 
 
 @contextmanager
 def connect(settings: Settings) -> Iterator[Gateway]:
-    """A client of the running gateway, which is started if need be.
+    """Give a client of the running gateway, which is started if needed.
 
     Raises:
         ModelUnavailable: as `up`.
     """
     running = up(settings)
-    watch_loading = partial(_watch_loading, gateway_daemon(settings), running)
+    watch_loading = partial(_limit_loading, gateway_daemon(settings))
     client = Gateway(running.url, secret(settings), watch_loading=watch_loading)
     try:
         yield client
@@ -84,14 +89,14 @@ def connect(settings: Settings) -> Iterator[Gateway]:
         client.close()
 
 
-def _watch_loading(gateway: Daemon, running: RunningDaemon) -> OnWait:
-    waiting = daemon.waiting_for(gateway, running)
+def _limit_loading(gateway: Daemon) -> OnWait:
+    deadline = monotonic() + _LOADING_TIMEOUT_S
 
     def on_wait() -> None:
-        if waiting.stuck():
+        if monotonic() > deadline:
             raise ModelUnavailable(
-                f"{gateway.title} did not load its library of providers, and has done nothing for "
-                f"{gateway.stuck_after_s:g} s: see {gateway.log}"
+                f"{gateway.title} did not load litellm within {_LOADING_TIMEOUT_S:g} s: "
+                f"see {gateway.log}"
             )
 
     return on_wait
@@ -108,10 +113,10 @@ def open_gateway_run(
     spent_usd: float = 0.0,
     replay: Path | None = None,
 ) -> Iterator[GatewayRun]:
-    """An open run; the gateway forgets it when the block ends, or this process.
+    """Open a run in the gateway; it is closed when the block or this process ends.
 
-    `said` and `spent_usd` are of a run that goes on: replies of each model, and money. With
-    `replay` the replies of that trajectory are played, whatever model is named.
+    A resumed run gives the number of replies of each model and the money spent so far. With
+    `replay`, the replies of that trajectory are returned whatever model is requested.
 
     Raises:
         ModelUnavailable: the gateway does not start or does not answer.
@@ -133,18 +138,18 @@ def open_gateway_run(
 
 
 def gateway_daemon(settings: Settings) -> Daemon:
-    """The gateway, as it is kept."""
-    folder = _folder(settings)
+    """The daemon of the gateway of these settings."""
+    folder = settings.home / settings.gateway
 
     def launch() -> Launch:
-        port = daemon.free_port()
+        port = free_port()
         argv = (
             sys.executable,
             "-P",
             "-m",
             "flows.host.gateway_process",
             str(port),
-            str(_secret_file(folder)),
+            str(_secret_file(settings)),
             str(settings.home.absolute()),
         )
         return Launch(argv, environment(), f"http://127.0.0.1:{port}")
@@ -155,7 +160,7 @@ def gateway_daemon(settings: Settings) -> Daemon:
         folder=folder,
         launch=launch,
         healthy=lambda url: _open_runs(url) is not None,
-        version=lambda: fingerprint(secret(settings), _ROOMS, PROVIDER_VARIABLES),
+        version=lambda: fingerprint(secret(settings), _PACKAGES, PROVIDER_VARIABLES),
         idle=lambda url: _open_runs(url) == 0,
         drains=True,
         unavailable=ModelUnavailable,
@@ -171,13 +176,9 @@ def _open_runs(url: str) -> int | None:
 
 
 def secret(settings: Settings) -> str:
-    """What opens the gateway's host side; made at first use, for this user's eyes only."""
-    return read_or_create(_secret_file(_folder(settings)), token_hex(32))
+    """Return the secret of the gateway's host side; created at first use, readable by this user."""
+    return read_or_create(_secret_file(settings), token_hex(32))
 
 
-def _secret_file(folder: Path) -> Path:
-    return folder / "secret"
-
-
-def _folder(settings: Settings) -> Path:
-    return settings.home / settings.gateway
+def _secret_file(settings: Settings) -> Path:
+    return settings.home / settings.gateway / "secret"

@@ -1,4 +1,4 @@
-"""The pages for people, kept as a process; `app/web/serve.py` is what runs in it."""
+"""The daemon of the web pages, which runs `app/web/serve.py`."""
 
 import secrets
 import sys
@@ -9,18 +9,21 @@ from flows.config.settings import LOOPBACK_HOSTS, Settings
 from flows.services import daemon
 from flows.services.daemon import Daemon, Launch
 from flows.services.fingerprint import code_version, settings_fingerprint
-from flows.services.health import is_healthy
-from flows.services.ports import http_url
+from flows.services.ports import free_port, http_url, is_healthy
 
 
 def pages_daemon(settings: Settings) -> Daemon:
-    """The pages, as they are kept; other code or settings of theirs replace them."""
+    """The daemon; it is replaced when the code or the settings `ui` change."""
 
     def launch() -> Launch:
         host = settings.ui.host
-        port = daemon.free_port(settings.ui.port, host)
-        env = {**environment(), "HARNESS_HOME": str(settings.home), "HARNESS_UI__PORT": str(port)}
-        env["HARNESS_CONFIG"] = str(config_file())
+        port = free_port(settings.ui.port, host)
+        env = {
+            **environment(),
+            "HARNESS_HOME": str(settings.home),
+            "HARNESS_CONFIG": str(config_file()),
+            "HARNESS_UI__PORT": str(port),
+        }
         url = f"{http_url(host, port)}/"
         if settings.ui.token is None and host not in LOOPBACK_HOSTS:
             env["HARNESS_UI__TOKEN"] = secrets.token_urlsafe(32)
@@ -38,6 +41,6 @@ def pages_daemon(settings: Settings) -> Daemon:
 
 
 def pages_url(settings: Settings) -> str | None:
-    """Where the pages are, without their token; None when they are not up."""
+    """Return the URL of the pages without their token; None if they do not run."""
     running = daemon.status(pages_daemon(settings))
     return running.url.partition("?")[0] if running is not None else None

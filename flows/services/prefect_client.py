@@ -1,4 +1,4 @@
-"""A Prefect server asked as Prefect's own client asks it, with one error for what goes wrong."""
+"""Clients of a Prefect server, with one error for everything that goes wrong."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -12,26 +12,25 @@ if TYPE_CHECKING:
 
 @contextmanager
 def use_server(api: str) -> Iterator[None]:
-    """Prefect's settings with this server, and without Prefect's own heartbeat, in the block."""
+    """Make Prefect use this server until the block ends, and switch off its own heartbeat."""
     from prefect.context import SettingsContext, get_settings_context
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    # Much follows from the address, so Prefect then reads all settings anew, which takes 45 ms.
-    known = PREFECT_API_URL.value() == api
-    with nullcontext() if known else temporary_settings({PREFECT_API_URL: api}):
-        profile, settings = get_settings_context().profile, get_settings_context().settings
-        flows = settings.flows.model_copy(update={"heartbeat_frequency": None})
-        meant = settings.model_copy(update={"flows": flows})
-        with SettingsContext(profile=profile, settings=meant):
+    is_current = PREFECT_API_URL.value() == api
+    with nullcontext() if is_current else temporary_settings({PREFECT_API_URL: api}):
+        context = get_settings_context()
+        flows = context.settings.flows.model_copy(update={"heartbeat_frequency": None})
+        settings = context.settings.model_copy(update={"flows": flows})
+        with SettingsContext(profile=context.profile, settings=settings):
             yield
 
 
 @contextmanager
 def prefect_client(api: str) -> "Iterator[SyncPrefectClient]":
-    """A client of the server at `api`, until the block ends.
+    """Give a client of the server at `api`, until the block ends.
 
     Raises:
-        PrefectUnavailable: it does not answer, refuses us, or is of another version.
+        PrefectUnavailable: the server does not answer, refuses a request, or has another version.
     """
     from httpx import HTTPError
     from prefect import get_client
@@ -41,7 +40,9 @@ def prefect_client(api: str) -> "Iterator[SyncPrefectClient]":
             _check_version(client, api)
             yield client
     except HTTPError as error:
-        raise PrefectUnavailable(f"the Prefect server at {api} failed us: {error}") from error
+        raise PrefectUnavailable(
+            f"a request to the Prefect server at {api} failed: {error}"
+        ) from error
 
 
 def _check_version(client: "SyncPrefectClient", api: str) -> None:

@@ -1,8 +1,8 @@
-"""The Prefect server on this machine, as a kept process.
+"""The Prefect server to use: a configured one, or the local daemon.
 
 A server that the user configured (PREFECT_API_URL or a profile) is used and never touched, unless
-it is the one of this `HARNESS_HOME`. Where none is, that is started, and outlives the run that
-needed it.
+it is the daemon of this `HARNESS_HOME`. Otherwise the daemon is started when a run needs it, and
+keeps running.
 """
 
 import sys
@@ -13,60 +13,61 @@ from flows.config.environment import environment
 from flows.config.settings import Settings
 from flows.services import daemon
 from flows.services.daemon import Daemon, Launch, RunningDaemon
-from flows.services.health import is_healthy
+from flows.services.ports import free_port, is_healthy
 from flows.services.prefect_client import prefect_client
 
 _ONE_CONNECTION = "?connections=:memory:"
-"""Prefect takes an address with these letters for a database in memory: one connection to it.
+"""Makes Prefect open a single connection, as for a database in memory.
 
-With the fifteen that it opens to a file, eight runs at once make the whole server stand still for
-sixty seconds, its busy timeout, again and again, and then say "database is locked".
+With its fifteen connections to an SQLite file, eight concurrent runs block the whole server for
+sixty seconds (its busy timeout) again and again, and then fail with "database is locked".
+Measured with `python -m benchmarks.operate.rows 200 queue`.
 """
 
 _PROGRAM = "flows.host.server_process"
 
 
 def api_url(settings: Settings) -> str:
-    """The URL of the Prefect API to use; starts the local server when none is configured.
+    """Return the URL of the Prefect API to use; start the local server if none is configured.
 
     Raises:
-        PrefectUnavailable: the configured server does not answer or is of another version, or
-            ours does not start.
+        PrefectUnavailable: the configured server does not answer or has another version, or the
+            local one does not start.
     """
-    configured, ours = _configured_url(), status(settings)
-    if configured is None or (ours is not None and _same(configured, ours.url)):
+    configured, local = _configured_url(), status(settings)
+    if configured is None or (local is not None and _is_same(configured, local.url)):
         return up(settings).url
     if not _healthy(configured):
         raise PrefectUnavailable(
             f"no Prefect server answers at {configured}: start it, or unset PREFECT_API_URL "
-            "(and the profile's) to let Harness keep one on this machine"
+            "(and the profile's) so that Harness runs one on this machine"
         )
     with prefect_client(configured):
         return configured
 
 
 def current_api_url(settings: Settings) -> str | None:
-    """The URL of the API that a run would use now; None when it would start a server."""
-    ours = status(settings)
-    return _configured_url() or (ours.url if ours else None)
+    """Return the URL of the API that a run would use now; None if it would start a server."""
+    local = status(settings)
+    return _configured_url() or (local.url if local else None)
 
 
 def ui_url(api: str) -> str:
-    """Where a person looks at what the API at `api` serves."""
+    """Return the URL of the UI of the server whose API is at `api`."""
     return api.removesuffix("/api")
 
 
 def up(settings: Settings) -> RunningDaemon:
-    """The running local server, started now if need be.
+    """Return the running local server; start it if needed.
 
     Raises:
-        PrefectUnavailable: it ended or got stuck; the message names its log.
+        PrefectUnavailable: it ended or did not answer; the message names its log.
     """
     return daemon.up(server_daemon(settings))
 
 
 def status(settings: Settings) -> RunningDaemon | None:
-    """The local server if its process lives."""
+    """Return the local server if its process is alive."""
     return daemon.status(server_daemon(settings))
 
 
@@ -76,14 +77,11 @@ def down(settings: Settings) -> bool:
 
 
 def server_daemon(settings: Settings) -> Daemon:
-    """The local server, as it is kept. The first start makes the database: 13 s when idle.
-
-    One that was started by another program is replaced, once no run is under way.
-    """
+    """The daemon of the local server. The first start makes the database: 13 s when idle."""
     folder = settings.home / "prefect"
 
     def launch() -> Launch:
-        port = daemon.free_port(settings.server_port)
+        port = free_port(settings.server_port)
         url = f"http://127.0.0.1:{port}/api"
         argv = (sys.executable, "-P", "-m", _PROGRAM, str(port))
         return Launch(argv, _server_env(folder, url), url)
@@ -95,7 +93,7 @@ def server_daemon(settings: Settings) -> Daemon:
         launch=launch,
         healthy=_healthy,
         version=lambda: _PROGRAM,
-        idle=_idle,
+        idle=_is_idle,
         unavailable=PrefectUnavailable,
     )
 
@@ -106,8 +104,8 @@ def _configured_url() -> str | None:
     return get_current_settings().api.url
 
 
-def _same(one: str, other: str) -> bool:
-    return one.rstrip("/").replace("//localhost:", "//127.0.0.1:") == other
+def _is_same(url: str, local_url: str) -> bool:
+    return url.rstrip("/").replace("//localhost:", "//127.0.0.1:") == local_url
 
 
 def _server_env(folder: Path, url: str) -> dict[str, str]:
@@ -115,7 +113,7 @@ def _server_env(folder: Path, url: str) -> dict[str, str]:
     return env | {
         "DO_NOT_TRACK": "1",
         "PREFECT_HOME": str(folder),
-        "PREFECT_UI_API_URL": "/api",  # by whichever name a person opened it
+        "PREFECT_UI_API_URL": "/api",  # relative: the page may be opened by another host name
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ui_url(url),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_METRICS_ENABLED": "true",
@@ -129,12 +127,12 @@ def _healthy(url: str) -> bool:
     return is_healthy(f"{url}/health")
 
 
-def _idle(url: str) -> bool:
+def _is_idle(url: str) -> bool:
     import httpx
 
     states = {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}
     try:
-        said = httpx.post(f"{url}/flow_runs/count", json={"flow_runs": {"state": states}})
-        return bool(said.raise_for_status().json() == 0)
+        answer = httpx.post(f"{url}/flow_runs/count", json={"flow_runs": {"state": states}})
+        return bool(answer.raise_for_status().json() == 0)
     except httpx.HTTPError:
         return False

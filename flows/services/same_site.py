@@ -1,9 +1,9 @@
-"""Who asks a server on this machine: somebody here, or a page of another site in a browser here.
+"""Refuse requests that a page of another site makes in a browser on this machine.
 
-    if (why := stranger(method, headers)) is not None:
-        refuse(why)
+    if (reason := cross_site_reason(method, headers)) is not None:
+        refuse(reason)
 
-Browsers name the site that a page came from; programs that are no browser name none.
+Browsers name the site of the page that makes a request; other programs do not.
 """
 
 from collections.abc import Mapping
@@ -11,32 +11,32 @@ from urllib.parse import urlsplit
 
 from flows.config.settings import LOOPBACK_HOSTS
 
-_READING = ("GET", "HEAD", "OPTIONS")
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
-_OURS = (None, "same-origin", "none")
-"""Values of Sec-Fetch-Site: a program's, our own page's, a person's who typed the address."""
+_SAME_SITE = (None, "same-origin", "none")
+"""Values of Sec-Fetch-Site: not a browser, a page of ours, an address that the user typed."""
 
 
 def cross_site_reason(
     method: str, headers: Mapping[str, str], *, any_host: bool = False
 ) -> str | None:
-    """Why this request is a stranger's; None for who may ask. Names are in small letters.
+    """Return why the request is refused, or None if it is allowed. Header names are lower case.
 
-    A name elsewhere may point here (DNS rebinding), so only names that no other machine reaches
-    are served, unless `any_name`. A page elsewhere may link here, and do nothing else.
+    The Host must be a loopback name unless `any_host`: an attacker's name may resolve to this
+    machine (DNS rebinding). A page of another site may link here, but change nothing.
     """
     host, origin = headers.get("host", ""), headers.get("origin")
-    if not any_host and _name(host) not in LOOPBACK_HOSTS:
+    if not any_host and _host_name(host) not in LOOPBACK_HOSTS:
         return f"host {host!r} is not this machine"
     if origin is not None and origin.partition("://")[2] != host:
-        return f"this was asked for by another site, {origin!r}"
-    if method not in _READING and headers.get("sec-fetch-site") not in _OURS:
-        return "this was asked for by another site"
+        return f"the request comes from a page of another site, {origin!r}"
+    if method not in _SAFE_METHODS and headers.get("sec-fetch-site") not in _SAME_SITE:
+        return "the request comes from a page of another site"
     return None
 
 
-def _name(host: str) -> str | None:
+def _host_name(host: str) -> str | None:
     try:
         return urlsplit(f"//{host}").hostname
-    except ValueError:  # a bracket that is never closed
+    except ValueError:  # an unclosed bracket
         return None

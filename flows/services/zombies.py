@@ -1,7 +1,7 @@
-"""The automations that see to a run whose process, or whose worker, died without a word.
+"""Automations of the Prefect server for runs whose process or worker died.
 
-Prefect's flow runs give a heartbeat; a self-hosted server does nothing when one fails to come
-until somebody tells it to. Nor does it with a run that a worker took and never began.
+A flow run sends heartbeats, but a self-hosted server does nothing when they stop unless an
+automation says so. The same holds for a run that a worker took and never began.
 """
 
 from collections.abc import Mapping, Set
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from prefect.events.schemas.automations import AutomationCore
 
 SILENCE_S = 450.0
-"""Two and a half times as long as Prefect lets pass between two heartbeats by default."""
+"""Two and a half times Prefect's default interval between heartbeats."""
 
-_ALIVE = "prefect.flow-run.heartbeat"
+_HEARTBEAT = "prefect.flow-run.heartbeat"
 _TAKEN = {f"prefect.flow-run.{state}" for state in ("Pending", "Submitting")}
 _BEGUN = {f"prefect.flow-run.{state}" for state in ("Running", "Scheduled", "AwaitingRetry")}
 _ENDED = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
-_RESTS = {f"prefect.flow-run.{state}" for state in ("Suspended", "Paused", "AwaitingRetry")}
+_RESTING = {f"prefect.flow-run.{state}" for state in ("Suspended", "Paused", "AwaitingRetry")}
 
 
-class _Silence(NamedTuple):
-    """After one of these events one of those is expected; else the run's state is changed."""
+class _Rule(NamedTuple):
+    """If none of `expect` follows an event of `after` in time, the run gets the state `state`."""
 
     name: str
     description: str
@@ -36,65 +36,62 @@ class _Silence(NamedTuple):
     related: Mapping[str, str] = MappingProxyType({})
 
 
-_SILENCES = (
-    _Silence(
+_RULES = (
+    _Rule(
         name="harness: a run without heartbeat has crashed",
-        description="Made by `harness up`. Such a run goes on by `harness runs resume`.",
-        after={_ALIVE},
-        expect={_ALIVE, *_ENDED, *_RESTS},
+        description="Made by `harness up`. Resume such a run with `harness runs resume`.",
+        after={_HEARTBEAT},
+        expect={_HEARTBEAT, *_ENDED, *_RESTING},
         state="CRASHED",
-        message="No heartbeat for {:g} s: its process is gone.",
+        message="No heartbeat for {:g} s: the process of the run has died.",
     ),
-    _Silence(
+    _Rule(
         name="harness: a run that was taken and not begun is queued again",
-        description="Made by `harness up`. The worker that took it died; the next one does it.",
+        description="Made by `harness up`. The worker that took it died; the next one takes it.",
         after=_TAKEN,
-        expect={_ALIVE, *_BEGUN, *_ENDED, *_RESTS},
+        expect={_HEARTBEAT, *_BEGUN, *_ENDED, *_RESTING},
         state="SCHEDULED",
-        message="Nobody began it for {:g} s: its worker is gone.",
+        message="Not begun for {:g} s: its worker has died.",
         related={"prefect.resource.role": "deployment"},
     ),
 )
 
 
 def create_zombie_automations(api: str, *, silence_s: float = SILENCE_S) -> bool:
-    """Make the automations; False when all are there already, which stay as people left them.
+    """Create the automations that are missing; False if none is. Users may edit or disable them.
 
     Raises:
         PrefectUnavailable: the server does not answer.
     """
     with prefect_client(api) as client:
-        missing = [one for one in _SILENCES if not client.read_automations_by_name(one.name)]
-        for one in missing:
-            client.create_automation(_automation(one, silence_s))
+        missing = [rule for rule in _RULES if not client.read_automations_by_name(rule.name)]
+        for rule in missing:
+            client.create_automation(_automation(rule, silence_s))
     return bool(missing)
 
 
-def _automation(one: _Silence, silence_s: float) -> "AutomationCore":
+def _automation(rule: _Rule, silence_s: float) -> "AutomationCore":
     from prefect.client.schemas.objects import StateType
     from prefect.events.actions import ChangeFlowRunState
     from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
     from prefect.events.schemas.events import ResourceSpecification
 
+    state = ChangeFlowRunState(
+        state=StateType(rule.state),
+        name=None,
+        force=False,
+        message=rule.message.format(silence_s),
+    )
+    trigger = EventTrigger(
+        after=set(rule.after),
+        expect=set(rule.expect),
+        match=ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
+        match_related=ResourceSpecification(dict(rule.related)),
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        threshold=1,
+        within=timedelta(seconds=silence_s),
+    )
     return AutomationCore(
-        name=one.name,
-        description=one.description,
-        trigger=EventTrigger(
-            after=set(one.after),
-            expect=set(one.expect),
-            match=ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
-            match_related=ResourceSpecification(dict(one.related)),
-            for_each={"prefect.resource.id"},
-            posture=Posture.Proactive,
-            threshold=1,
-            within=timedelta(seconds=silence_s),
-        ),
-        actions=[
-            ChangeFlowRunState(
-                state=StateType(one.state),
-                name=None,
-                force=False,
-                message=one.message.format(silence_s),
-            )
-        ],
+        name=rule.name, description=rule.description, trigger=trigger, actions=[state]
     )

@@ -1,1 +1,1 @@
-"""Notes and examples: stored, ranked, injected into prompts."""
+"""Notes and examples: stored, searched, and rendered into prompts."""

@@ -1,4 +1,4 @@
-"""What each agent is given of the notebook: how much, chosen how, within how many tokens."""
+"""Settings of each agent: how many notes and examples it is given, and by which strategy."""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
@@ -15,14 +15,12 @@ from memory.notes.tables import agent_settings
 NoteStrategy = Literal["Relevant", "Recent", "All"]
 ExampleStrategy = Literal["Semantic", "Recent", "Rated"]
 
-MAX_NOTES = 20
-MAX_EXAMPLES = 10
-MAX_BUDGET = 100_000
+_RANGES = {"max_notes": (1, 20), "max_examples": (1, 10), "budget_tokens": (0, 100_000)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class InjectionOptions:
-    """What a prompt is given. The strategies say which notes and examples come first."""
+    """How many notes and examples a prompt is given. A strategy decides which come first."""
 
     inject_notes: bool = True
     max_notes: int = 5
@@ -31,65 +29,66 @@ class InjectionOptions:
     max_examples: int = 3
     example_strategy: ExampleStrategy = "Semantic"
     budget_tokens: int = 1_500
-    """Notes and examples together never take more; what does not fit whole is left out."""
+    """Limit for notes and examples together. An entry that does not fit is omitted whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSettings(InjectionOptions):
-    """The settings of one agent; version 0 means that nobody changed them yet."""
+    """Settings of one agent. Version 0 means the defaults."""
 
     agent: str
     version: int = 0
     updated_at: datetime | None = None
 
 
-_INJECTING = TypeAdapter(InjectionOptions)
+_OPTIONS = TypeAdapter(InjectionOptions)
 
 
 def read_settings(connection: Connection, agent: str) -> AgentSettings:
-    """The agent's settings, or the defaults."""
-    mine = agent_settings.c.agent == agent
-    row = connection.execute(select(agent_settings).where(mine)).first()
+    """Return the agent's settings, or the defaults."""
+    of_agent = agent_settings.c.agent == agent
+    row = connection.execute(select(agent_settings).where(of_agent)).first()
     if row is None:
         return AgentSettings(agent=agent)
-    kept = _INJECTING.validate_python(row.settings)
+    options = _OPTIONS.validate_python(row.settings)
     return AgentSettings(
-        agent=agent, version=row.version, updated_at=row.updated_at, **asdict(kept)
+        agent=agent, version=row.version, updated_at=row.updated_at, **asdict(options)
     )
 
 
 def save_settings(connection: Connection, wanted: AgentSettings, at: datetime) -> AgentSettings:
-    """Keep these settings, if the agent's are still at the version that they were read at.
+    """Save and return the settings, if the stored version is still `wanted.version`.
 
     Raises:
-        NoteInvalid: a number is out of range, or a strategy is not known.
-        StaleUpdate: somebody else changed them in between; nothing is written.
+        NoteInvalid: a number is out of range, or a strategy is unknown.
+        StaleUpdate: the settings were changed since; nothing is written.
     """
     wanted = check_settings(wanted)
-    now = read_settings(connection, wanted.agent)
-    if now.version != wanted.version:
+    stored = read_settings(connection, wanted.agent)
+    if stored.version != wanted.version:
         raise StaleUpdate(
-            f"the settings of agent {wanted.agent!r} are at version {now.version} by now; your "
-            f"change was made from version {wanted.version} and is not kept. Look at them again"
+            f"the settings of agent {wanted.agent!r} are at version {stored.version} now; your "
+            f"change is based on version {wanted.version} and was not saved. Read them again"
         )
-    own = {name: getattr(wanted, name) for name in InjectionOptions.__dataclass_fields__}
-    row = {"version": wanted.version + 1, "settings": own, "updated_at": at}
-    mine = agent_settings.c.agent == wanted.agent
-    changed = connection.execute(update(agent_settings).where(mine).values(**row))
-    if changed.rowcount == 0:
+    options = {name: getattr(wanted, name) for name in InjectionOptions.__dataclass_fields__}
+    row = {"version": wanted.version + 1, "settings": options, "updated_at": at}
+    of_agent = agent_settings.c.agent == wanted.agent
+    updated = connection.execute(update(agent_settings).where(of_agent).values(**row))
+    if updated.rowcount == 0:
         connection.execute(insert(agent_settings).values(agent=wanted.agent, **row))
     return read_settings(connection, wanted.agent)
 
 
 def check_settings(wanted: AgentSettings) -> AgentSettings:
-    """The same with strategies in their own spelling.
+    """Return the settings with both strategies in their canonical spelling.
 
     Raises:
-        NoteInvalid: names the number that is out of range, or the strategies there are.
+        NoteInvalid: names the number that is out of range, or lists the strategies.
     """
-    _in_range("max_notes", wanted.max_notes, 1, MAX_NOTES)
-    _in_range("max_examples", wanted.max_examples, 1, MAX_EXAMPLES)
-    _in_range("budget_tokens", wanted.budget_tokens, 0, MAX_BUDGET)
+    for name, (least, most) in _RANGES.items():
+        number = getattr(wanted, name)
+        if not least <= number <= most:
+            raise NoteInvalid(f"{name} is {number}; it must be from {least} to {most}")
     return replace(
         wanted,
         note_strategy=match_word("note strategy", wanted.note_strategy, get_args(NoteStrategy)),
@@ -100,16 +99,11 @@ def check_settings(wanted: AgentSettings) -> AgentSettings:
 
 
 def check_agent(agent: str, agents: Collection[str]) -> str:
-    """The agent's name.
+    """Return the agent's name.
 
     Raises:
-        AgentUnknown: it is none of these.
+        AgentUnknown: `agents` does not contain it.
     """
     if agent not in agents:
-        raise AgentUnknown(f"no agent {agent!r}; there are {', '.join(sorted(agents))}")
+        raise AgentUnknown(f"no agent {agent!r}; known agents: {', '.join(sorted(agents))}")
     return agent
-
-
-def _in_range(what: str, given: int, least: int, most: int) -> None:
-    if not least <= given <= most:
-        raise NoteInvalid(f"{what} is {given}; it may be from {least} to {most}")

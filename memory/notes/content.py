@@ -1,26 +1,29 @@
-"""What a note or an example may hold, checked in one place."""
+"""Content of notes and examples: checked before it is stored, and converted to and from JSON."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Literal, TypeVar, get_args
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from memory import scope
 from memory.content import normalized_digest, sanitize_text
 from memory.errors import NoteInvalid
 from memory.notes.types import (
     AGENT_WRITABLE_TYPES,
     BaseType,
+    Entry,
     EntryContent,
     EntryFields,
     EntryKind,
     EntryStatus,
     ExampleContent,
+    Note,
     NoteContent,
     NoteType,
     Protection,
 )
+from memory.scope import validate_scope
 
 NOTE_LIMIT = 4_000
 """Characters of a note."""
@@ -41,166 +44,215 @@ _EXAMPLE = TypeAdapter(ExampleContent)
 
 
 def check_content(content: C) -> C:
-    """The content as it will be kept.
+    """Return the content as it is stored: trimmed, with every word in its canonical spelling.
 
     Raises:
-        NoteInvalid: a text is empty, too long or cannot be stored, or a score is out of range.
+        NoteInvalid: a text is empty, too long or cannot be stored, or a value is out of range.
     """
-    own = replace(
+    checked = replace(
         content,
-        scope=scope.validate_scope(content.scope),
+        scope=validate_scope(content.scope),
         status=match_word("status", content.status, ENTRY_STATUSES),
         protection=match_word("protection", content.protection, get_args(Protection)),
-        expires_at=_aware(content.expires_at),
+        expires_at=_with_time_zone(content.expires_at),
     )
-    if isinstance(own, NoteContent):
+    if isinstance(checked, NoteContent):
         return replace(
-            own,
-            text=check_text("a note", own.text, NOTE_LIMIT),
-            type=match_word("type", own.type, BASE_TYPES),
-            note_type=(own.note_type or own.type).strip(),
+            checked,
+            text=check_text("a note", checked.text, NOTE_LIMIT),
+            type=match_word("type", checked.type, BASE_TYPES),
+            note_type=(checked.note_type or checked.type).strip(),
         )
     return replace(
-        own,
-        input=check_text("an example's input", own.input, EXAMPLE_LIMIT),
-        output=check_text("an example's output", own.output, EXAMPLE_LIMIT),
-        score=check_score(own.score),
+        checked,
+        input=check_text("an example's input", checked.input, EXAMPLE_LIMIT),
+        output=check_text("an example's output", checked.output, EXAMPLE_LIMIT),
+        score=check_score(checked.score),
     )
 
 
 def check_agent_may_write(content: EntryContent) -> None:
-    """Refuse what tells others what to do: no agent may write it.
+    """Refuse a note that instructs: agents may only describe.
 
     Raises:
         NoteInvalid: it is a Constraint or a Preference.
     """
     if isinstance(content, NoteContent) and content.type not in AGENT_WRITABLE_TYPES:
         raise NoteInvalid(
-            f"an agent cannot write a {content.type}: that would tell others what to do. It may "
-            f"write {', '.join(AGENT_WRITABLE_TYPES)}; a person writes the rest"
+            f"an agent cannot write a {content.type}, because that type instructs other agents. "
+            f"It may write {', '.join(AGENT_WRITABLE_TYPES)}; a person writes the rest"
         )
 
 
-def check_run_id(given: str | None) -> None:
-    """Refuse what cannot be the id of a run.
+def check_run_id(run_id: str | None) -> None:
+    """Refuse a text that cannot be the id of a run.
 
     Raises:
-        NoteInvalid: it is longer than any, or holds signs that cannot be printed.
+        NoteInvalid: it is too long, or contains unprintable characters.
     """
-    if given is not None and not (given.isprintable() and len(given) <= NAME_LIMIT):
-        raise NoteInvalid(f"no run has the id {given[:80]!r}: `harness runs list` shows them")
+    if run_id is not None and not (run_id.isprintable() and len(run_id) <= NAME_LIMIT):
+        raise NoteInvalid(f"no run has the id {run_id[:80]!r}: `harness runs list` shows them")
 
 
-def check_note_type(given: NoteType) -> NoteType:
-    """A note type as it will be kept.
+def check_note_type(wanted: NoteType) -> NoteType:
+    """Return the note type as it is stored.
 
     Raises:
-        NoteInvalid: its name or its priority cannot be.
+        NoteInvalid: the name, the priority or the description is not valid.
     """
-    name = " ".join(check_text("a note type's name", given.name, NAME_LIMIT).split())
+    name = " ".join(check_text("a note type's name", wanted.name, NAME_LIMIT).split())
     if not name.isprintable():
-        raise NoteInvalid(f"note type {name!r} holds signs that cannot be printed")
-    if not 0 <= given.priority <= 1_000:
-        raise NoteInvalid(f"priority {given.priority} of note type {name!r} is not from 0 to 1000")
-    if len(given.description) > NOTE_LIMIT:
+        raise NoteInvalid(f"note type {name!r} contains unprintable characters")
+    if not 0 <= wanted.priority <= 1_000:
+        raise NoteInvalid(f"priority {wanted.priority} of note type {name!r} is not from 0 to 1000")
+    if len(wanted.description) > NOTE_LIMIT:
         raise NoteInvalid(f"note type {name!r} has a description of over {NOTE_LIMIT:,} characters")
     return replace(
-        given,
+        wanted,
         name=name,
-        type=match_word("type", given.type, BASE_TYPES),
-        description=sanitize_text(given.description),
+        type=match_word("type", wanted.type, BASE_TYPES),
+        description=sanitize_text(wanted.description),
     )
 
 
-def check_score(given: int) -> int:
-    """A score that is from 0 to 100.
+def check_score(score: int) -> int:
+    """Return the score.
 
     Raises:
-        NoteInvalid: it is not.
+        NoteInvalid: it is not a number from 0 to 100.
     """
-    if isinstance(given, bool) or not 0 <= given <= 100:
-        raise NoteInvalid(f"score {given!r} is out of range: 0 is useless, 100 is perfect")
-    return given
+    if isinstance(score, bool) or not 0 <= score <= 100:
+        raise NoteInvalid(f"score {score!r} is out of range: 0 is useless, 100 is perfect")
+    return score
 
 
-def match_word(what: str, given: str, known: tuple[Word, ...]) -> Word:
-    """The known word that is meant, in whatever case it was written.
+def match_word(field: str, text: str, words: tuple[Word, ...]) -> Word:
+    """Return the word that `text` spells in any case.
 
     Raises:
-        NoteInvalid: it is none of them.
+        NoteInvalid: lists the words.
     """
-    for word in known:
-        if word.lower() == given.strip().lower():
+    for word in words:
+        if word.lower() == text.strip().lower():
             return word
-    raise NoteInvalid(f"no {what} {given!r}; there are {', '.join(known)}")
+    raise NoteInvalid(f"no {field} {text!r}; there are {', '.join(words)}")
 
 
-def check_text(what: str, given: str, limit: int) -> str:
-    """A text as it is kept, without space around it.
+def check_text(field: str, text: str, limit: int) -> str:
+    """Return the text without surrounding white space.
 
     Raises:
-        NoteInvalid: it is empty, longer than the limit, or holds what no database takes.
+        NoteInvalid: it is empty, longer than `limit`, or not storable in every database.
     """
-    if not given.strip():
-        raise NoteInvalid(f"{what} cannot be empty: write what an agent should know")
-    if len(given) > limit:
-        raise NoteInvalid(f"{what} has {len(given):,} characters; at most {limit:,} fit")
-    if "\0" in given or given != sanitize_text(given):
-        raise NoteInvalid(f"{what} holds a NUL byte or half a character: {given[:40]!r}. Remove it")
-    return given.strip()
+    if not text.strip():
+        raise NoteInvalid(f"{field} cannot be empty: write what an agent should know")
+    if len(text) > limit:
+        raise NoteInvalid(f"{field} has {len(text):,} characters; the limit is {limit:,}")
+    if "\0" in text or text != sanitize_text(text):
+        raise NoteInvalid(
+            f"{field} contains a NUL byte or half a character: {text[:40]!r}. Remove it"
+        )
+    return text.strip()
 
 
 def kind_of(content: EntryContent) -> EntryKind:
-    """Whether it is a note or an example."""
+    """Return whether the content is a note or an example."""
     return "note" if isinstance(content, NoteContent) else "example"
 
 
 def effective_status(entry: EntryFields, at: datetime) -> EntryStatus | Literal["over"]:
-    """Its status; `over` when it is Active and was provisional until before then."""
+    """Return the status, or `over` for an Active entry that has expired."""
     is_over = entry.expires_at is not None and entry.expires_at <= at
     return "over" if is_over and entry.status == "Active" else entry.status
 
 
 def searchable_text(content: EntryContent) -> str:
-    """What it is found by: the note, or the example's input."""
+    """Return the text that searches compare with a task: the note, or the example's input."""
     return content.text if isinstance(content, NoteContent) else content.input
 
 
 def content_digest(content: EntryContent) -> str:
-    """The same for exact restatements, which differ in case, space and marks only."""
+    """Return a hash that ignores case, white space and punctuation, to find exact duplicates."""
     if isinstance(content, NoteContent):
         return normalized_digest(content.text)
     return normalized_digest(f"{content.input} {content.output}")
 
 
 def entry_content_json(content: EntryContent) -> dict[str, object]:
-    """The content as JSON, without what is known of it besides; `content_from` reads it back."""
+    """Return the content as JSON, without the fields that the notebook sets."""
     if isinstance(content, NoteContent):
         names = NoteContent.__dataclass_fields__
-        return _json(_NOTE, NoteContent(**{name: getattr(content, name) for name in names}))
+        note = NoteContent(**{name: getattr(content, name) for name in names})
+        return dict(_NOTE.dump_python(note, mode="json"))
     names = ExampleContent.__dataclass_fields__
-    return _json(_EXAMPLE, ExampleContent(**{name: getattr(content, name) for name in names}))
+    example = ExampleContent(**{name: getattr(content, name) for name in names})
+    return dict(_EXAMPLE.dump_python(example, mode="json"))
 
 
 def entry_content_from_json(document: object) -> EntryContent:
-    """Content from what `content_json` gave."""
+    """Return the content of a document that `entry_content_json` made."""
     is_note = isinstance(document, dict) and "text" in document
-    return parse_entry_content(document, "note" if is_note else "example")
+    return _parse(document, "note" if is_note else "example")
 
 
-def parse_entry_content(document: object, kind: EntryKind) -> EntryContent:
-    """Content from outside; raises pydantic's ValidationError."""
-    if kind == "note":
-        return _NOTE.validate_python(document, extra="forbid")
-    return _EXAMPLE.validate_python(document, extra="forbid")
+def entry_json(entry: Entry) -> dict[str, object]:
+    """Return all fields of a stored note or example as JSON."""
+    document = {
+        "id": entry.id,
+        "kind": kind_of(entry),
+        "version": entry.version,
+        **entry_content_json(entry),
+        "author": entry.author._asdict(),
+        "source_run": entry.source_run,
+        "confidence": entry.confidence,
+        "flags": [flag._asdict() for flag in entry.flags],
+        "created_at": entry.created_at.isoformat(),
+        "updated_at": entry.updated_at.isoformat(),
+    }
+    return document | ({"priority": entry.priority} if isinstance(entry, Note) else {})
 
 
-def _json(adapter: TypeAdapter[C], content: C) -> dict[str, object]:
-    made: dict[str, object] = adapter.dump_python(content, mode="json")
-    return made
+def editable_json(entry: Entry) -> str:
+    """Return the content as JSON for a person's editor; `parse_edited_json` reads it back."""
+    return json.dumps(entry_content_json(entry), indent=2, ensure_ascii=False) + "\n"
 
 
-def _aware(moment: datetime | None) -> datetime | None:
+def parse_edited_json(text: str, kind: EntryKind, before: EntryContent) -> EntryContent:
+    """Return the content of a person's JSON; fields that it omits keep their value in `before`.
+
+    Raises:
+        NoteInvalid: it is not JSON, or not content of that kind; names the first fault.
+    """
+    expected = "a note" if kind == "note" else "an example"
+    try:
+        return _parse(_merge(before, json.loads(text)), kind)
+    except json.JSONDecodeError as error:
+        raise NoteInvalid(f"not {expected}: {error}. Write it as a JSON object") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise NoteInvalid(f"not {expected}: {place!r}: {first['msg']}") from error
+
+
+def _merge(before: EntryContent, edited: object) -> object:
+    if not isinstance(edited, dict):
+        return edited
+    merged = entry_content_json(before)
+    if edited.get("type", merged.get("type")) != merged.get("type"):
+        merged["note_type"] = ""  # the stored note type may belong to another base type
+    merged |= edited
+    if isinstance(edited.get("scope"), dict):
+        merged["scope"] = asdict(before.scope) | edited["scope"]
+    return merged
+
+
+def _parse(document: object, kind: EntryKind) -> EntryContent:
+    adapter: TypeAdapter[NoteContent] | TypeAdapter[ExampleContent]
+    adapter = _NOTE if kind == "note" else _EXAMPLE
+    return adapter.validate_python(document, extra="forbid")
+
+
+def _with_time_zone(moment: datetime | None) -> datetime | None:
     if moment is not None and moment.tzinfo is None:
         raise NoteInvalid(f"moment {moment} has no time zone: write it as 2026-01-31T12:00+00:00")
     return moment

@@ -1,4 +1,4 @@
-"""Lists of notes and examples: filtered, sorted, a page at a time."""
+"""Lists of notes and examples: filtered, sorted, one page at a time."""
 
 from sqlalchemy import ColumnElement, Connection, func, or_, select
 
@@ -6,26 +6,26 @@ from memory.notes.store import entry_from_row, select_entries
 from memory.notes.tables import entries
 from memory.notes.types import Entry, EntryFilter, EntryKind
 
-_MOST_WORDS = 100
+_MAX_WORDS = 100
+"""Words of a filter's text that are used: databases limit the parameters of a statement."""
 
 
 def list_entries(connection: Connection, kind: EntryKind, where: EntryFilter) -> list[Entry]:
-    """Entries in the order that is asked for."""
-    query = select_entries().where(*conditions(kind, where)).order_by(*_order(where))
+    """Return one page of the entries that match the filter, in its order."""
+    query = select_entries().where(*_conditions(kind, where)).order_by(*_order(where))
     query = query.limit(where.limit).offset(where.offset)
     return [entry_from_row(row) for row in connection.execute(query)]
 
 
 def count_entries(connection: Connection, kind: EntryKind, where: EntryFilter) -> int:
-    """How many entries there are, whatever the limit."""
-    query = select(func.count()).select_from(entries).where(*conditions(kind, where))
+    """Return how many entries match the filter on all pages."""
+    query = select(func.count()).select_from(entries).where(*_conditions(kind, where))
     return int(connection.execute(query).scalar_one())
 
 
-def conditions(kind: EntryKind, where: EntryFilter) -> list[ColumnElement[bool]]:
-    """The filter as SQL; of a text its first words count, as many as every database takes."""
+def _conditions(kind: EntryKind, where: EntryFilter) -> list[ColumnElement[bool]]:
     columns = entries.c
-    given = {
+    values = {
         "status": where.status,
         "type": where.type,
         "note_type": where.note_type,
@@ -35,30 +35,19 @@ def conditions(kind: EntryKind, where: EntryFilter) -> list[ColumnElement[bool]]
         "source_run": where.source_run,
         "author": where.author,
     }
-    wanted = [columns[name] == value for name, value in given.items() if value is not None]
-    wanted += _of_scope_kind(where)
+    conditions = [columns[name] == value for name, value in values.items() if value is not None]
+    scope_columns = {"agent": columns.agent, "user": columns.user_id, "company": columns.company}
+    if where.scope_kind == "everyone":
+        conditions += [column.is_(None) for column in scope_columns.values()]
+    elif where.scope_kind is not None:
+        conditions.append(scope_columns[where.scope_kind].is_not(None))
     if where.flagged is not None:
-        empty = func.length(func.cast(columns.flags, entries.c.text.type)) <= 2
-        wanted.append(~empty if where.flagged else empty)
-    for word in where.text.split()[:_MOST_WORDS]:
-        either = (columns.text, columns.output)
-        wanted.append(or_(*(text.icontains(word, autoescape=True) for text in either)))
-    return [columns.kind == kind, *wanted]
-
-
-def _of_scope_kind(where: EntryFilter) -> list[ColumnElement[bool]]:
-    named = (entries.c.agent, entries.c.user_id, entries.c.company)
-    match where.scope_kind:
-        case None:
-            return []
-        case "everyone":
-            return [column.is_(None) for column in named]
-        case "agent":
-            return [entries.c.agent.is_not(None)]
-        case "user":
-            return [entries.c.user_id.is_not(None)]
-        case "company":
-            return [entries.c.company.is_not(None)]
+        has_none = func.length(func.cast(columns.flags, columns.text.type)) <= 2  # the JSON is []
+        conditions.append(~has_none if where.flagged else has_none)
+    for word in where.text.split()[:_MAX_WORDS]:
+        texts = (columns.text, columns.output)
+        conditions.append(or_(*(text.icontains(word, autoescape=True) for text in texts)))
+    return [columns.kind == kind, *conditions]
 
 
 def _order(where: EntryFilter) -> list[ColumnElement[object]]:

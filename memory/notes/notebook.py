@@ -1,4 +1,7 @@
-"""Notes and examples: the one door. Every process may open it at the same time."""
+"""The notebook: notes and examples, and what agents are given of them.
+
+All access goes through `Notebook`. Any number of threads and processes may use one database.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,27 +12,31 @@ from typing import Literal, TypedDict, Unpack, overload
 
 from sqlalchemy import Engine
 
-from memory import scope
 from memory.database import open_database, read_transaction
 from memory.errors import NoteInvalid
-from memory.notes import agent_settings, listing, near_duplicates, search, store
-from memory.notes import content as note_content
-from memory.notes import flags as note_flags
-from memory.notes.agent_settings import AgentSettings, InjectionOptions
-from memory.notes.embedding import NoteEmbedder
-from memory.notes.generation import notebook_transaction
-from memory.notes.injection import Injection, InjectionRequest, Injector
+from memory.notes import listing, near_duplicates, store
+from memory.notes.agent_settings import (
+    AgentSettings,
+    InjectionOptions,
+    check_agent,
+    read_settings,
+    save_settings,
+)
+from memory.notes.content import C, check_agent_may_write, check_content, check_run_id
+from memory.notes.injection import Injection, inject
 from memory.notes.near_duplicates import NearDuplicate
+from memory.notes.note_types import NoteTypes
+from memory.notes.note_vectors import NoteEmbedder
 from memory.notes.run_history import RunHistory
+from memory.notes.search import list_visible
 from memory.notes.store import PERSON
-from memory.notes.type_book import NoteTypes
+from memory.notes.tables import notebook_transaction
 from memory.notes.types import (
     Author,
     Entry,
     EntryContent,
     EntryFilter,
     EntryKind,
-    EntryStatus,
     EntryVersion,
     Example,
     ExampleContent,
@@ -37,7 +44,7 @@ from memory.notes.types import (
     NoteContent,
     ReviewFlag,
 )
-from memory.scope import Scope
+from memory.scope import Scope, validate_scope
 from memory.types import Embedder
 
 Clock = Callable[[], datetime]
@@ -53,7 +60,7 @@ def open_notebook(
     embedder: Embedder | None = None,
     clock: Clock = lambda: datetime.now(UTC),
 ) -> Iterator["Notebook"]:
-    """The notebook in this database, made when it is not there; `agents` are the known ones.
+    """Yield the notebook of a database, which is created if missing. `agents` are known names.
 
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
@@ -65,8 +72,8 @@ def open_notebook(
         engine.dispose()
 
 
-class _Known(TypedDict, total=False):
-    """What may be known of a new entry besides its content."""
+class _EntryInfo(TypedDict, total=False):
+    """Optional facts about a new entry."""
 
     author: Author
     source_run: str | None
@@ -75,19 +82,14 @@ class _Known(TypedDict, total=False):
 
 
 class Notebook:
-    """Keeps notes and examples, and what each agent is given of them.
+    """Stores notes, examples and the settings of agents; decides what each agent is given.
 
-    `ref` is an id, or the beginning of one. Threads may share it. Beside it stand the note
-    `types`, what it knows of `runs`, and the `vectors` that notes are found by.
+    A `ref` is an id or its first characters. Other parts: the note `types`, the history of
+    `runs`, and the `embeddings` by which entries are found.
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        *,
-        agents: Collection[str],
-        embedder: Embedder | None,
-        clock: Clock,
+        self, engine: Engine, *, agents: Collection[str], embedder: Embedder | None, clock: Clock
     ) -> None:
         self.engine = engine
         self.agents = tuple(sorted(agents))
@@ -96,32 +98,31 @@ class Notebook:
         self.types = NoteTypes(engine)
         self.runs = RunHistory(engine, clock)
         self.embeddings = NoteEmbedder(engine, embedder)
-        self._injector = Injector(engine, embedder, clock)
 
     @overload
-    def add(self, content: NoteContent, **known: Unpack[_Known]) -> Note: ...
+    def add(self, content: NoteContent, **info: Unpack[_EntryInfo]) -> Note: ...
     @overload
-    def add(self, content: ExampleContent, **known: Unpack[_Known]) -> Example: ...
+    def add(self, content: ExampleContent, **info: Unpack[_EntryInfo]) -> Example: ...
     @overload
-    def add(self, content: EntryContent, **known: Unpack[_Known]) -> Entry: ...
-    def add(self, content: EntryContent, **known: Unpack[_Known]) -> Entry:
-        """Keep a new note or example; one that no person wrote is Pending, whatever it asks for.
+    def add(self, content: EntryContent, **info: Unpack[_EntryInfo]) -> Entry: ...
+    def add(self, content: EntryContent, **info: Unpack[_EntryInfo]) -> Entry:
+        """Store a new note or example. Unless its author is a person, it is Pending and Normal.
 
         Raises:
-            NoteInvalid: what is wrong with it or its run; or an agent tells others what to do.
-            AgentUnknown: its scope names an agent that there is not.
+            NoteInvalid: it or its run is not valid, or an agent wrote a note that instructs.
+            AgentUnknown: its scope names an unknown agent.
         """
         content = self._checked(content)
-        note_content.check_run_id(known.get("source_run"))
-        author = known.setdefault("author", PERSON)
+        check_run_id(info.get("source_run"))
+        author = info.setdefault("author", PERSON)
         if author.kind != "person":
             content = replace(content, status="Pending", protection="Normal")
         if author.kind == "agent":
-            note_content.check_agent_may_write(content)
-        made = self.embeddings.vector_for(content)
+            check_agent_may_write(content)
+        vector = self.embeddings.vector_for(content)
         with notebook_transaction(self.engine) as connection:
-            entry = store.insert_entry(connection, content, at=self.clock(), **known)
-            self.embeddings.save(connection, entry, made)
+            entry = store.insert_entry(connection, content, at=self.clock(), **info)
+            self.embeddings.save(connection, entry, vector)
         return entry
 
     @overload
@@ -131,7 +132,7 @@ class Notebook:
     @overload
     def get(self, ref: str, kind: EntryKind | None = None) -> Entry: ...
     def get(self, ref: str, kind: EntryKind | None = None) -> Entry:
-        """The note or example.
+        """Return the note or example.
 
         Raises:
             NoteNotFound: there is none of that kind.
@@ -148,12 +149,12 @@ class Notebook:
     @overload
     def list(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> Sequence[Entry]: ...
     def list(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> Sequence[Entry]:
-        """Notes or examples that pass the filter, in its order."""
+        """Return the notes or examples that match the filter, in its order."""
         with read_transaction(self.engine) as connection:
             return listing.list_entries(connection, kind, where)
 
     def count(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> int:
-        """How many pass the filter, whatever its limit."""
+        """Return how many entries match the filter, ignoring its limit."""
         with read_transaction(self.engine) as connection:
             return listing.count_entries(connection, kind, where)
 
@@ -162,56 +163,74 @@ class Notebook:
     @overload
     def edit(self, wanted: Example, *, author: Author = PERSON) -> Example: ...
     def edit(self, wanted: Entry, *, author: Author = PERSON) -> Entry:
-        """Make an entry what `wanted` says: `edit(replace(entry, text="…"))`.
+        """Store a changed entry as a new version: `edit(replace(entry, text="…"))`.
 
         Raises:
-            NoteInvalid, NoteNotFound, AgentUnknown; NoteInvalid also where it would be Active and
-                its author is no person: only a person decides what agents are given.
-            StaleUpdate: it is no longer at the version that `wanted` was read at.
+            NoteInvalid, NoteNotFound, AgentUnknown. NoteInvalid too if the author is an agent, or
+                is not a person and the entry would be Active: only people decide what agents are
+                given.
+            StaleUpdate: the entry was changed after `wanted` was read.
         """
         wanted = self._checked(wanted)
         if author.kind == "agent":
-            raise NoteInvalid("an agent cannot change what is kept: it may write a new note")
+            raise NoteInvalid("an agent cannot change notes or examples: it may write a new note")
         if author.kind != "person" and wanted.status == "Active":
             raise NoteInvalid("only a person makes a note or an example Active, or changes one")
-        made = self.embeddings.vector_for_change(wanted)
+        vector = self.embeddings.vector_for_change(wanted)
         with notebook_transaction(self.engine) as connection:
             before = store.get_entry(connection, wanted.id)
-            after = store.update_entry(connection, wanted, author=author, at=self.clock())
-            self.embeddings.save(connection, after, made, before)
-            if after.status != before.status:
-                after = note_flags.clear_after_review(connection, after, author)
-        return after
+            entry = store.update_entry(connection, wanted, author=author, at=self.clock())
+            self.embeddings.save(connection, entry, vector, before)
+            if entry.status != before.status and entry.status == "Revoked":
+                store.delete_flags_about(connection, entry)
+            elif entry.status != before.status and entry.status == "Active":
+                store.put_flags(connection, entry, ())
+                entry = replace(entry, flags=())
+        return entry
 
     def undo(self, ref: str, *, seen: int | None = None, author: Author = PERSON) -> Entry:
-        """Bring back what was there before the last change, as a new version.
+        """Restore the content before the last change, as a new version.
 
         Raises:
-            NoteInvalid, StaleUpdate: it was never changed, or is no longer at version `seen`.
+            NoteInvalid: it was never changed.
+            StaleUpdate: its version is not `seen`.
         """
         with read_transaction(self.engine) as connection:
-            now = store.get_entry(connection, ref)
-            before = store.previous_content(connection, now)
-        version = now.version if seen is None else seen
-        return self.edit(replace(now, **vars(before), version=version), author=author)
+            entry = store.get_entry(connection, ref)
+            content = store.previous_content(connection, entry)
+        version = entry.version if seen is None else seen
+        return self.edit(replace(entry, **vars(content), version=version), author=author)
 
     def approve(self, ref: str, *, author: Author = PERSON) -> Entry:
-        """Make it Active, for the agents whose scope fits; a person settles its flags by that."""
-        return self._set_status(ref, "Active", author)
-
-    def revoke(self, ref: str, *, author: Author = PERSON) -> Entry:
-        """Make it Revoked: nobody is given it any more; its history stays.
+        """Make an entry Active and clear its review flags.
 
         Raises:
-            NoteInvalid: it is Protected, and it is no person who asks.
+            NoteInvalid: the author is not a person.
+        """
+        entry = self.get(ref)
+        if entry.status != "Active":
+            return self.edit(replace(entry, status="Active"), author=author)
+        if entry.flags and author.kind == "person":
+            with notebook_transaction(self.engine) as connection:
+                store.put_flags(connection, entry, ())
+            return replace(entry, flags=())
+        return entry
+
+    def revoke(self, ref: str, *, author: Author = PERSON) -> Entry:
+        """Make an entry Revoked: agents are no longer given it, and its history stays.
+
+        Raises:
+            NoteInvalid: it is Protected, and the author is not a person.
         """
         entry = self.get(ref)
         if entry.protection == "Protected" and author.kind != "person":
             raise NoteInvalid(f"{entry.id} is Protected: only a person can revoke it")
-        return self._set_status(ref, "Revoked", author)
+        if entry.status == "Revoked":
+            return entry
+        return self.edit(replace(entry, status="Revoked"), author=author)
 
     def remove(self, ref: str) -> Entry:
-        """Forget it for good, with its history; gives what it was.
+        """Delete an entry with its history, and return it.
 
         Raises:
             NoteNotFound: there is none.
@@ -219,85 +238,85 @@ class Notebook:
         with notebook_transaction(self.engine) as connection:
             entry = store.get_entry(connection, ref)
             store.delete_entry(connection, entry)
-            note_flags.delete_flags_about(connection, entry)
         return entry
 
     def history(self, ref: str) -> Sequence[EntryVersion]:
-        """Every version, the newest first."""
+        """Return every version, the newest first."""
         with read_transaction(self.engine) as connection:
             return store.entry_history(connection, store.get_entry(connection, ref).key)
 
     def near_duplicates(self, content: EntryContent) -> Sequence[NearDuplicate]:
-        """What says nearly the same and could be given together with it; none without a model."""
-        made = self.embeddings.vector_for(content)
-        if made is None or self.embedder is None:
+        """Return the nearest entries that an agent could be given together with this content.
+
+        Without an embedding model there are none.
+        """
+        vector = self.embeddings.vector_for(content)
+        if vector is None or self.embedder is None:
             return ()
         with read_transaction(self.engine) as connection:
             return near_duplicates.find_near_duplicates(
-                connection, content, made, self.embedder.name
+                connection, content, vector, self.embedder.name
             )
 
     def add_flag(self, ref: str, flag: ReviewFlag) -> None:
-        """Have a person see something beside an entry; its content stays as it is."""
+        """Add a review flag to an entry. This makes no new version."""
         with notebook_transaction(self.engine) as connection:
             entry = store.get_entry(connection, ref)
-            note_flags.add_flag(connection, entry, flag)
+            store.put_flags(connection, entry, tuple(dict.fromkeys((*entry.flags, flag))))
 
     def visible_notes(self, viewer: Scope, *, limit: int) -> Sequence[Entry]:
-        """The notes that a viewer may be given, in the order of strategy Recent."""
+        """Return the notes that a viewer may see, in the order of strategy Recent."""
         with read_transaction(self.engine) as connection:
-            keys = search.keys_in_order(
-                connection, "note", viewer, "Recent", at=self.clock(), limit=limit
+            return list_visible(
+                connection, "note", viewer, order="Recent", at=self.clock(), limit=limit
             )
-            return search.load_in_order(connection, keys)
 
     def agent_settings(self, name: str) -> AgentSettings:
-        """What an agent is given.
+        """Return an agent's settings.
 
         Raises:
-            AgentUnknown: no agent has this name.
+            AgentUnknown: there is no such agent.
         """
-        agent_settings.check_agent(name, self.agents)
+        check_agent(name, self.agents)
         with read_transaction(self.engine) as connection:
-            return agent_settings.read_settings(connection, name)
+            return read_settings(connection, name)
 
     def save_agent_settings(self, wanted: AgentSettings) -> AgentSettings:
-        """Change what an agent is given: `set_agent(replace(settings, max_notes=3))`.
+        """Store changed settings: `save_agent_settings(replace(settings, max_notes=3))`.
 
         Raises:
             AgentUnknown, NoteInvalid.
-            StaleUpdate: somebody else changed the settings in between.
+            StaleUpdate: the settings were changed after `wanted` was read.
         """
-        agent_settings.check_agent(wanted.agent, self.agents)
+        check_agent(wanted.agent, self.agents)
         with notebook_transaction(self.engine) as connection:
-            return agent_settings.save_settings(connection, wanted, self.clock())
+            return save_settings(connection, wanted, self.clock())
 
     def inject(
         self, viewer: Scope, task: str, *, options: InjectionOptions | None = None
     ) -> Injection:
-        """What the viewer's agent is given for a task; `options` stand in for the agent's own.
+        """Return what the viewer's agent is given for a task, under `options` or its settings.
 
-        Empty ids of the viewer are not known, and nothing that needs them is seen.
+        An empty id of the viewer is unknown: entries that name this id are not visible.
 
         Raises:
-            AgentUnknown, NoteInvalid: the viewer names an agent that there is not, or odd ids.
+            AgentUnknown: the viewer names an unknown agent.
+            NoteInvalid: one of the viewer's ids is not valid.
         """
-        viewer = scope.validate_scope(viewer)
+        viewer = validate_scope(viewer)
         if viewer.agent is not None:
-            agent_settings.check_agent(viewer.agent, self.agents)
-        return self._injector.inject(InjectionRequest(viewer, task, options))
+            check_agent(viewer.agent, self.agents)
+        return inject(
+            self.engine,
+            self.embedder,
+            viewer=viewer,
+            task=task,
+            options=options,
+            at=self.clock(),
+        )
 
-    def _checked(self, content: note_content.C) -> note_content.C:
-        checked = note_content.check_content(content)
+    def _checked(self, content: C) -> C:
+        checked = check_content(content)
         if checked.scope.agent is not None:
-            agent_settings.check_agent(checked.scope.agent, self.agents)
+            check_agent(checked.scope.agent, self.agents)
         return checked
-
-    def _set_status(self, ref: str, status: EntryStatus, author: Author) -> Entry:
-        entry = self.get(ref)
-        if entry.status != status:
-            return self.edit(replace(entry, status=status), author=author)
-        if not entry.flags:
-            return entry
-        with notebook_transaction(self.engine) as connection:
-            return note_flags.clear_after_review(connection, entry, author)

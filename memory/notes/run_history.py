@@ -1,57 +1,110 @@
-"""What a notebook knows of runs: what each was given, and what people think of it."""
+"""Notes and examples that each run was given, and people's ratings of runs."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, delete, func, insert, select
 
 from memory.database import read_transaction, write_transaction
-from memory.notes import content, rating, shown_log
-from memory.notes.generation import notebook_transaction
+from memory.notes.content import check_score
 from memory.notes.injection import Injection
-from memory.notes.rating import RunRating
-from memory.notes.shown_log import InjectedEntry
+from memory.notes.tables import entries, notebook_transaction, ratings, shown_entries
+from memory.notes.types import EntryKind
 
 
+class InjectedEntry(NamedTuple):
+    """A note or an example that a node of a run was given."""
+
+    run_id: str
+    node: str
+    entry_id: str
+    entry_version: int
+    kind: EntryKind | None
+    """None if the entry has been removed since."""
+    at: datetime
+
+
+class RunRating(NamedTuple):
+    """A person's rating of a run, from 0 to 100."""
+
+    run_id: str
+    score: int
+    by: str
+    at: datetime
+
+
+@dataclass(frozen=True)
 class RunHistory:
-    """Keeps what runs were given, and their ratings."""
+    """Injections and ratings of one notebook's runs."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], datetime]) -> None:
-        self._engine = engine
-        self._clock = clock
+    engine: Engine
+    clock: Callable[[], datetime]
 
     def log_injection(self, run_id: str, node: str, injection: Injection) -> None:
-        """Note which notes and examples a node of a run was given."""
-        with write_transaction(self._engine) as connection:
-            shown_log.log(connection, run_id, node, injection, self._clock())
+        """Record what a node was given. If it runs again, only new entries are added."""
+        columns, at = shown_entries.c, self.clock()
+        of_node = select(columns.entry_id).where(columns.run_id == run_id, columns.node == node)
+        with write_transaction(self.engine) as connection:
+            logged = set(connection.execute(of_node).scalars())
+            rows = [
+                {
+                    "run_id": run_id,
+                    "node": node,
+                    "entry_id": entry.id,
+                    "entry_version": entry.version,
+                    "rank": rank,
+                    "at": at,
+                }
+                for rank, entry in enumerate(injection.entries, 1)
+                if entry.id not in logged
+            ]
+            if rows:
+                connection.execute(insert(shown_entries), rows)
 
     def injected_into(self, run_id: str) -> Sequence[InjectedEntry]:
-        """What a run was given, in the order of its nodes and of their prompts."""
-        with read_transaction(self._engine) as connection:
-            return shown_log.of_run(connection, run_id)
+        """Return what a run was given, in the order of its nodes and of their prompts."""
+        columns = shown_entries.c
+        joined = shown_entries.outerjoin(entries, entries.c.id == columns.entry_id)
+        query = select(shown_entries, entries.c.kind).select_from(joined)
+        query = query.where(columns.run_id == run_id)
+        query = query.order_by(columns.at, columns.node, columns.rank)
+        with read_transaction(self.engine) as connection:
+            return [
+                InjectedEntry(
+                    row.run_id, row.node, row.entry_id, row.entry_version, row.kind, row.at
+                )
+                for row in connection.execute(query)
+            ]
 
     def count_runs_with(self, entry_id: str) -> int:
-        """How many runs were given this note or example."""
-        with read_transaction(self._engine) as connection:
-            return shown_log.runs_given(connection, entry_id)
+        """Return how many runs were given this note or example."""
+        runs = func.count(shown_entries.c.run_id.distinct())
+        query = select(runs).where(shown_entries.c.entry_id == entry_id)
+        with read_transaction(self.engine) as connection:
+            return int(connection.execute(query).scalar_one())
 
     def rate(self, run_id: str, score: int, *, by: str = "") -> RunRating:
-        """Keep what a person thinks of a run, 0 to 100; a later rating replaces an earlier one.
+        """Store a person's rating of a run, replacing an earlier one.
 
         Raises:
-            NoteInvalid: the score is out of range.
+            NoteInvalid: the score is not from 0 to 100.
         """
-        made = RunRating(run_id, content.check_score(score), by, self._clock())
-        with notebook_transaction(self._engine) as connection:
-            rating.put(connection, made)
+        made = RunRating(run_id, check_score(score), by, self.clock())
+        row = {"run_id": run_id, "score": made.score, "author_name": by, "at": made.at}
+        with notebook_transaction(self.engine) as connection:
+            connection.execute(delete(ratings).where(ratings.c.run_id == run_id))
+            connection.execute(insert(ratings).values(**row))
         return made
 
     def rating(self, run_id: str) -> RunRating | None:
-        """What a person thinks of a run; None when nobody said."""
-        with read_transaction(self._engine) as connection:
-            return rating.get(connection, run_id)
+        """Return a run's rating, or None."""
+        with read_transaction(self.engine) as connection:
+            row = connection.execute(select(ratings).where(ratings.c.run_id == run_id)).first()
+        return None if row is None else RunRating(row.run_id, row.score, row.author_name, row.at)
 
     def runs_rated_since(self, at: datetime) -> Sequence[str]:
-        """The ids of runs that somebody rated then or later."""
-        with read_transaction(self._engine) as connection:
-            return rating.since(connection, at)
+        """Return the ids of runs that were rated at this moment or later."""
+        with read_transaction(self.engine) as connection:
+            return list(connection.scalars(select(ratings.c.run_id).where(ratings.c.at >= at)))

@@ -1,142 +1,206 @@
-"""Notes and examples for one request, by the agent's strategies."""
+"""Search for the notes and examples of one request, by meaning or by date.
+
+A viewer's search reads the entries of the viewer's own scopes and nothing else. A search by
+meaning compares the task with every one of them: it misses none, and there is no index that
+could be stale.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from heapq import nsmallest
+from typing import Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, select
 
-from memory import scope
-from memory.notes import store, vector_search
-from memory.notes.agent_settings import InjectionOptions
-from memory.notes.tables import entries, note_types
-from memory.notes.types import Entry, EntryKind
-from memory.notes.vector_cache import Shelves
-from memory.notes.vector_search import SPARE_FACTOR, VectorQuery
-from memory.scope import Scope
+from memory.notes.agent_settings import ExampleStrategy, NoteStrategy
+from memory.notes.note_vectors import cosine_distances
+from memory.notes.store import entries_by_key, entry_from_row, select_entries
+from memory.notes.tables import entries, entry_vectors, note_types
+from memory.notes.types import ALWAYS_RELEVANT_TYPES, Entry, EntryKind
+from memory.scope import Scope, scope_key, scope_level, visible_scopes
 from memory.types import Vector
 
 Order = Literal["Recent", "All", "Rated"]
 
-_OF_WAITING: Mapping[EntryKind, str] = {
-    "note": "of these only constraints and preferences were looked at",
-    "example": "these were not looked at",
+MAX_DISTANCE = 0.85
+"""Cosine distance from which on a note is unrelated to a task."""
+
+EQUAL_DISTANCE = 0.05
+"""Up to this difference notes count as equally near, so that the more specific one comes first."""
+
+SPARE_FACTOR = 2
+"""For each entry that is wanted, two more are found, in case it does not fit the budget."""
+
+_WITHOUT_VECTOR: Mapping[EntryKind, str] = {
+    "note": "of these only constraints and preferences were considered",
+    "example": "these were not considered",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundEntries:
-    """What was found, best first; `why` says by which strategy, or why not by that one."""
+    """Search results, best first. `reason` names the strategy, or why another one was used."""
 
     entries: Sequence[Entry] = ()
-    why: str = ""
+    reason: str = ""
     distances: Mapping[int, float] = field(default_factory=dict)
-    """By key, where it was found by meaning: 0 is the same, 2 the opposite."""
-    waiting: int = 0
-    """How many could not be compared: there is no vector."""
+    """Cosine distance from the task, by key, for entries that were found by meaning."""
+    without_vector: int = 0
+    """How many visible entries have no embedding, and so could not be compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoteSearch:
-    """One request within one transaction. Without a `vector`, `excuse` says why there is none."""
+    """A search within one transaction. Without a `vector`, `no_vector_reason` says why."""
 
     connection: Connection
-    shelves: Shelves
-    generation: int
     viewer: Scope
+    at: datetime
     model: str
     vector: Vector | None
-    excuse: str
-    at: datetime
+    no_vector_reason: str = ""
 
-    def notes(self, options: InjectionOptions) -> FoundEntries:
-        """The notes that the options ask for."""
-        limit = options.max_notes
-        match options.note_strategy:
-            case "Relevant":
-                return self._by_meaning("note", limit)
-            case "Recent" | "All" as order:
-                return self._by_order("note", order, limit)
+    def find(
+        self, kind: EntryKind, strategy: NoteStrategy | ExampleStrategy, limit: int
+    ) -> FoundEntries:
+        """Return the best entries of a strategy: `limit`, and spare ones behind them."""
+        match strategy:
+            case "Relevant" | "Semantic" if self.vector is not None:
+                return self._by_meaning(kind, self.vector, limit)
+            case "Relevant" | "Semantic":
+                reason = f"{kind}s by date, not by meaning: {self.no_vector_reason}"
+                return self._by_order(kind, "Recent", limit, reason)
+            case "Recent" | "All" | "Rated":
+                return self._by_order(kind, strategy, limit, f"{kind}s by strategy {strategy}")
 
-    def examples(self, options: InjectionOptions) -> FoundEntries:
-        """The examples that the options ask for."""
-        limit = options.max_examples
-        match options.example_strategy:
-            case "Semantic":
-                return self._by_meaning("example", limit)
-            case "Recent" | "Rated" as order:
-                return self._by_order("example", order, limit)
+    def _by_order(self, kind: EntryKind, order: Order, limit: int, reason: str) -> FoundEntries:
+        limit *= 1 + SPARE_FACTOR
+        found = list_visible(
+            self.connection, kind, self.viewer, order=order, at=self.at, limit=limit
+        )
+        return FoundEntries(entries=found, reason=reason)
 
-    def _by_meaning(self, kind: EntryKind, limit: int) -> FoundEntries:
-        if self.vector is None:
-            found = self._by_order(kind, "Recent", limit)
-            why = f"{kind}s by date, not by meaning: {self.excuse}"
-            return FoundEntries(entries=found.entries, why=why)
-        query = VectorQuery(kind, self.viewer, self.model, self.vector, self.at)
-        near = vector_search.nearest(self.connection, self.shelves, self.generation, query, limit)
-        why = f"{kind}s by meaning"
-        if near.waiting:
-            why += f"; {near.waiting} have no vector yet: {_OF_WAITING[kind]}"
-        entries_ = load_in_order(self.connection, near.keys)
+    def _by_meaning(self, kind: EntryKind, vector: Vector, limit: int) -> FoundEntries:
+        rows = self._visible_vectors(kind, len(vector))
+        embedded = [row for row in rows if row.vector is not None]
+        distances = dict(
+            zip(
+                [row.key for row in embedded],
+                cosine_distances([row.vector for row in embedded], vector),
+                strict=True,
+            )
+        )
+        levels = {scope_key(scope): scope_level(scope) for scope in visible_scopes(self.viewer)}
+        candidates = [
+            Candidate(
+                level=levels[row.scope],
+                priority=row.priority,
+                distance=distances.get(row.key),
+                key=row.key,
+                always_relevant=row.type in ALWAYS_RELEVANT_TYPES,
+            )
+            for row in rows
+        ]
+        keys = [one.key for one in choose_candidates(candidates, limit)]
+        found = entries_by_key(self.connection, keys)
+        reason = f"{kind}s by meaning"
+        if missing := len(rows) - len(embedded):
+            reason += f"; {missing} have no vector yet: {_WITHOUT_VECTOR[kind]}"
         return FoundEntries(
-            entries=entries_, why=why, distances=near.distances, waiting=near.waiting
+            entries=[found[key] for key in keys],
+            reason=reason,
+            distances={key: distances[key] for key in keys if key in distances},
+            without_vector=missing,
         )
 
-    def _by_order(self, kind: EntryKind, order: Order, limit: int) -> FoundEntries:
-        most = limit * (1 + SPARE_FACTOR)
-        keys = keys_in_order(self.connection, kind, self.viewer, order, at=self.at, limit=most)
-        return FoundEntries(
-            entries=load_in_order(self.connection, keys), why=f"{kind}s by strategy {order}"
+    def _visible_vectors(self, kind: EntryKind, length: int) -> Sequence[Row[tuple[object, ...]]]:
+        embedded = and_(
+            entry_vectors.c.entry_key == entries.c.key,
+            entry_vectors.c.model == self.model,
+            entry_vectors.c.dimensions == length,
         )
+        joined = entries.outerjoin(note_types, note_types.c.name == entries.c.note_type)
+        query = select(
+            entries.c.key,
+            entries.c.scope,
+            entries.c.type,
+            func.coalesce(note_types.c.priority, 0).label("priority"),
+            entry_vectors.c.vector,
+        ).select_from(joined.outerjoin(entry_vectors, embedded))
+        return self.connection.execute(query.where(*_visible(kind, self.viewer, self.at))).all()
 
 
-def keys_in_order(
+class Candidate(NamedTuple):
+    """A visible entry. Level 1 is the most specific scope; `distance` is None without a vector."""
+
+    level: int
+    priority: int
+    distance: float | None
+    key: int
+    always_relevant: bool
+
+    def rank(self) -> tuple[int, int, float, int]:
+        """Return the sort key: more specific scope, then higher priority, then smaller distance."""
+        distance = 1.0 if self.distance is None else self.distance
+        return (self.level, -self.priority, distance, self.key)
+
+
+def choose_candidates(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
+    """Return the best `limit` candidates by rank, and spare ones behind them.
+
+    Those that resemble the task come before those that apply to every task.
+    """
+    distances = [one.distance for one in candidates if one.distance is not None]
+    nearest = nsmallest(limit, distances) or [MAX_DISTANCE]
+    farthest = min(MAX_DISTANCE, max(nearest[0] + EQUAL_DISTANCE, nearest[-1]))
+    similar, others = [], []
+    for one in candidates:
+        if one.distance is not None and one.distance <= farthest:
+            similar.append(one)
+        elif one.always_relevant:
+            others.append(one)
+    ranked = [*sorted(similar, key=Candidate.rank), *sorted(others, key=Candidate.rank)]
+    spare = ranked[limit : limit * (1 + SPARE_FACTOR)]
+    return [*sorted(ranked[:limit], key=Candidate.rank), *spare]
+
+
+def list_visible(
     connection: Connection,
     kind: EntryKind,
     viewer: Scope,
-    order: Order,
     *,
+    order: Order,
     at: datetime,
     limit: int,
-) -> list[int]:
-    """Keys of what the viewer may see: the specific first, then priority, then the order.
+) -> list[Entry]:
+    """Return the entries that a viewer may see: the more specific scope first, then priority.
 
-    Recent: the newest first. All: as they were written. Rated: the best score first.
+    Among equals, Recent puts the newest first, All the oldest, Rated the best score.
     """
-    levels = {scope.scope_key(one): scope.scope_level(one) for one in scope.visible_scopes(viewer)}
+    levels = {scope_key(scope): scope_level(scope) for scope in visible_scopes(viewer)}
     level = case(levels, value=entries.c.scope)
-    joined = entries.outerjoin(note_types, note_types.c.name == entries.c.note_type)
-    query = (
-        select(entries.c.key)
-        .select_from(joined)
-        .where(*visible_now(kind, viewer, at))
-        .order_by(level, func.coalesce(note_types.c.priority, 0).desc(), *_by(order))
-        .limit(limit)
-    )
-    return list(connection.execute(query).scalars())
+    priority = func.coalesce(note_types.c.priority, 0).desc()
+    query = select_entries().where(*_visible(kind, viewer, at))
+    query = query.order_by(level, priority, *_order_columns(order)).limit(limit)
+    return [entry_from_row(row) for row in connection.execute(query)]
 
 
-def visible_now(kind: EntryKind, viewer: Scope, at: datetime) -> list[ColumnElement[bool]]:
-    """What a viewer may be shown now, as SQL: Active, not expired, of a scope of theirs."""
-    own = [scope.scope_key(one) for one in scope.visible_scopes(viewer)]
+def _visible(kind: EntryKind, viewer: Scope, at: datetime) -> list[ColumnElement[bool]]:
+    """Return conditions for the entries a viewer may see: Active, not expired, in its scopes."""
+    scopes = [scope_key(scope) for scope in visible_scopes(viewer)]
     columns = entries.c
     lasting = or_(columns.expires_at.is_(None), columns.expires_at > at)
-    return [columns.kind == kind, columns.scope.in_(own), columns.status == "Active", lasting]
+    return [columns.kind == kind, columns.scope.in_(scopes), columns.status == "Active", lasting]
 
 
-def load_in_order(connection: Connection, keys: Sequence[int]) -> list[Entry]:
-    """These entries; those that are gone by now are left out."""
-    found = store.entries_by_key(connection, keys)
-    return [found[key] for key in keys if key in found]
-
-
-def _by(order: Order) -> list[ColumnElement[object]]:
-    columns = entries.c
+def _order_columns(order: Order) -> list[ColumnElement[object]]:
+    newest_first: list[ColumnElement[object]]
+    newest_first = [entries.c.created_at.desc(), entries.c.key.desc()]
     match order:
         case "Recent":
-            return [columns.created_at.desc(), columns.key.desc()]
+            return newest_first
         case "All":
-            return [columns.created_at, columns.key]
+            return [entries.c.created_at, entries.c.key]
         case "Rated":
-            return [columns.score.desc(), columns.created_at.desc(), columns.key.desc()]
+            return [entries.c.score.desc(), *newest_first]

@@ -1,17 +1,27 @@
-"""The SQL tables of the notebook; they share the database, and its migrations, with playbooks."""
+"""SQL tables of the notebook, and the transaction in which they are written.
+
+They are part of the same database, and of the same migrations, as the playbook tables.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sqlalchemy import (
     JSON,
     Boolean,
     Column,
+    Connection,
+    Engine,
     Index,
     Integer,
     LargeBinary,
     String,
     Table,
     Text,
+    update,
 )
 
+from memory.database import write_transaction
 from memory.tables import Timestamp, metadata, owner_column
 
 entries = Table(
@@ -46,9 +56,8 @@ entries = Table(
     Index("entries_by_digest", "kind", "digest"),
     sqlite_autoincrement=True,
 )
-"""Notes and examples. `text` is what is searched: the note, or the example's input. `scope` is
-the key of (agent, user, company) from `memory.scope`."""
-
+"""Notes and examples. `text` is the searchable text: the note, or the example's input. `scope` is
+the key that `memory.scope` computes of agent, user and company."""
 
 entry_versions = Table(
     "entry_versions",
@@ -69,7 +78,7 @@ entry_vectors = Table(
     Column("dimensions", Integer, nullable=False),
     Column("vector", LargeBinary, nullable=False),
 )
-"""Only what is not revoked has a vector."""
+"""Embeddings of `entries.text`. A revoked entry has none."""
 
 note_types = Table(
     "note_types",
@@ -96,7 +105,7 @@ generation = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("number", Integer, nullable=False),
 )
-"""One row; every write grows `number` in its own transaction, and caches go by it."""
+"""One row, which every writer updates first: see `notebook_transaction`."""
 
 shown_entries = Table(
     "shown_entries",
@@ -108,6 +117,7 @@ shown_entries = Table(
     Column("rank", Integer, nullable=False),
     Column("at", Timestamp, nullable=False),
 )
+"""Notes and examples that each node of a run was given."""
 
 ratings = Table(
     "ratings",
@@ -126,4 +136,16 @@ curations = Table(
     Column("written", Integer, nullable=False),
     Column("outcome", JSON, nullable=False),
 )
-"""Runs that were curated, and what came of it."""
+"""Runs that were curated, and the result."""
+
+
+@contextmanager
+def notebook_transaction(engine: Engine) -> Iterator[Connection]:
+    """Yield the connection of a transaction that writes to the notebook.
+
+    Only one such transaction runs at a time, on Postgres too: the row of `generation` that it
+    updates first is locked until it ends.
+    """
+    with write_transaction(engine) as connection:
+        connection.execute(update(generation).values(number=generation.c.number + 1))
+        yield connection

@@ -1,4 +1,4 @@
-"""What the notebook holds: notes and examples, whom they are for, and who stands for them."""
+"""Notes and examples: what they say, for which scope, and who wrote them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,23 +12,25 @@ EntryStatus = Literal["Pending", "Active", "Revoked"]
 Protection = Literal["Normal", "Protected"]
 AuthorKind = Literal["person", "curator", "agent"]
 ReviewFlagKind = Literal["near", "contradicts"]
+ScopeKind = Literal["agent", "user", "company", "everyone"]
+EntrySort = Literal["updated", "created", "type", "status", "score", "text", "scope"]
 
 ALWAYS_RELEVANT_TYPES: tuple[BaseType, ...] = ("Constraint", "Preference")
-"""Types that tell what to do, whatever the task is."""
+"""Types that instruct an agent. They apply to every task, also to one that they do not resemble."""
 
 AGENT_WRITABLE_TYPES: tuple[BaseType, ...] = ("Context", "Example", "Issue")
-"""Types that say how things are. The others tell what to do, so no agent may write them."""
+"""Types that describe. The other types instruct, so agents must not write them."""
 
 
 class Author(NamedTuple):
-    """Who wrote something; `name` is a user, an agent, or the model of the curator."""
+    """Author of a version. `name` is a user, an agent, or the curator's model."""
 
     kind: AuthorKind = "person"
     name: str = ""
 
 
 class ReviewFlag(NamedTuple):
-    """Something that a person should see next to `other` before they approve it."""
+    """Warning for the person who reviews an entry: compare it with the entry `other` (an id)."""
 
     kind: ReviewFlagKind
     other: str
@@ -37,10 +39,10 @@ class ReviewFlag(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class EntryFields:
-    """What people decide about a note or an example; all of it can be changed and undone.
+    """Fields of notes and examples that a person decides. Each of them can be changed and undone.
 
-    With `expires_at` it is provisional: it holds until then. What is Protected is never
-    revoked or replaced without a person.
+    An entry with `expires_at` is provisional: it is ignored from that moment on. A Protected
+    entry is revoked or replaced by a person only.
     """
 
     scope: Scope = EVERYONE
@@ -51,7 +53,7 @@ class EntryFields:
 
 @dataclass(frozen=True, kw_only=True)
 class NoteContent(EntryFields):
-    """A note as it is written. An empty `note_type` means the standard one of its type."""
+    """Content of a note. An empty `note_type` means the standard note type named as `type`."""
 
     text: str
     type: BaseType = "Context"
@@ -60,7 +62,7 @@ class NoteContent(EntryFields):
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleContent(EntryFields):
-    """An example as it is written: what was asked, what was answered, how good it was, 0 to 100."""
+    """Content of an example: a request, its answer, and the answer's score from 0 to 100."""
 
     input: str
     output: str
@@ -69,7 +71,7 @@ class ExampleContent(EntryFields):
 
 @dataclass(frozen=True, kw_only=True)
 class EntryRecord:
-    """What is known of a note or an example once it is kept. `version` grows with each change."""
+    """Fields that the notebook sets when it stores an entry. Each change adds 1 to `version`."""
 
     id: str
     key: int
@@ -77,7 +79,7 @@ class EntryRecord:
     author: Author
     source_run: str | None
     confidence: int | None
-    """How sure the curator was, 0 to 100; None when nobody was asked."""
+    """The curator's confidence from 0 to 100. None for other authors."""
     flags: tuple[ReviewFlag, ...]
     created_at: datetime
     updated_at: datetime
@@ -85,14 +87,14 @@ class EntryRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Note(NoteContent, EntryRecord):
-    """A note as it is kept. `priority` is its note type's."""
+    """A stored note. `priority` is that of its note type."""
 
     priority: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example(ExampleContent, EntryRecord):
-    """An example as it is kept."""
+    """A stored example."""
 
 
 EntryContent = NoteContent | ExampleContent
@@ -101,7 +103,7 @@ Entry = Note | Example
 
 @dataclass(frozen=True, kw_only=True)
 class EntryVersion:
-    """A note or an example as it once was."""
+    """One version in the history of a note or an example."""
 
     version: int
     at: datetime
@@ -111,7 +113,7 @@ class EntryVersion:
 
 @dataclass(frozen=True, kw_only=True)
 class NoteType:
-    """A finer word for a kind of note; of equally specific notes, higher `priority` comes first."""
+    """A user-defined category of notes with a base type. Higher `priority` is shown first."""
 
     name: str
     type: BaseType
@@ -120,13 +122,9 @@ class NoteType:
     standard: bool = False
 
 
-ScopeKind = Literal["agent", "user", "company", "everyone"]
-EntrySort = Literal["updated", "created", "type", "status", "score", "text", "scope"]
-
-
 @dataclass(frozen=True, kw_only=True)
 class EntryFilter:
-    """Which entries of a list are meant, and in which order. None leaves a field open."""
+    """Which entries a list shows, in which order. None matches every value."""
 
     status: EntryStatus | None = None
     type: BaseType | None = None
@@ -139,7 +137,7 @@ class EntryFilter:
     author: AuthorKind | None = None
     flagged: bool | None = None
     text: str = ""
-    """All of these words stand in it, in any case."""
+    """Words that must all occur in the entry, in any case."""
     sort: EntrySort = "updated"
     descending: bool = True
     limit: int | None = None

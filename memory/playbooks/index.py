@@ -33,8 +33,7 @@ from memory.tables import last_changes, outdated_playbooks, playbook_vectors, pl
 from memory.types import Embedder, PlaybookFilter, Vector
 from memory.vectors import stored_vectors
 from memory.vectors.chroma import VectorIndexCorrupt, VectorIndexStale, VectorIndexUnavailable
-from memory.vectors.embedding import EMBEDDED_CHARACTERS, PROBE_TEXT, embed_each
-from memory.vectors.query_vector import embed_query
+from memory.vectors.embedding import EMBEDDED_CHARACTERS, PROBE_TEXT, embed_each, embed_query
 from memory.vectors.sync import IndexSync, Progress
 from memory.vectors.vector_index import VectorIndex
 from memory.words import query_words

@@ -33,9 +33,13 @@ from memory.types import (
     SearchResult,
     StoreStats,
 )
-from memory.vectors.index_name import index_name
 from memory.vectors.sync import Progress
-from memory.vectors.vector_index import FolderVectorIndex, ServedVectorIndex, VectorIndex
+from memory.vectors.vector_index import (
+    FolderVectorIndex,
+    ServedVectorIndex,
+    VectorIndex,
+    index_name,
+)
 
 Clock = Callable[[], datetime]
 

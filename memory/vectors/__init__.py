@@ -1,1 +1,1 @@
-"""Embeddings and the Chroma index over them."""
+"""Embeddings of playbooks, and the Chroma index over them."""

@@ -1,4 +1,7 @@
-"""The one door to chromadb: clients without telemetry, collections with settings that find all."""
+"""Access to chromadb: clients without telemetry, collections that find every record.
+
+No other module imports chromadb.
+"""
 
 import logging
 import os
@@ -22,7 +25,7 @@ WRITE_BATCH = 1_000
 
 
 class IndexEntry(NamedTuple):
-    """One vector and what it can be filtered by."""
+    """A playbook's vector, and the fields that searches filter by."""
 
     key: int
     vector: Sequence[float]
@@ -31,28 +34,30 @@ class IndexEntry(NamedTuple):
 
 
 class VectorIndexCorrupt(Exception):
-    """The index cannot be read or written; it can be made again from the database."""
+    """The index cannot be read or written. It can be rebuilt from the database."""
 
 
 class VectorIndexUnavailable(Exception):
-    """The served Chroma does not answer, or the folder cannot be used."""
+    """The Chroma server does not answer, or the index folder cannot be used."""
 
 
 class VectorIndexStale(Exception):
-    """The index lacks changes that the database holds, or was made from another state of it."""
+    """The index does not hold exactly the changes that the database holds."""
 
 
 def refuse_forked_process() -> None:
-    """Refuse a process that was forked from one that used Chroma: there every call hangs, also
-    on a client of its own, and also when the parent closed its client before.
+    """Refuse a process that was forked from one that used Chroma.
+
+    In such a process every call of Chroma hangs, even on a new client, and even if the parent had
+    closed its own.
 
     Raises:
-        VectorsAway: this is such a process.
+        VectorIndexUnavailable: this is such a process.
     """
     if _used_in and os.getpid() not in _used_in:
         raise VectorIndexUnavailable(
-            "this process was forked from one that had the vector index open, where Chroma cannot "
-            "work: start it as a process of its own"
+            "this process was forked from one that had the vector index open, where Chroma does "
+            "not work: start it as a new process"
         )
 
 
@@ -61,43 +66,40 @@ _used_in: set[int] = set()
 
 @cache
 def chroma_errors() -> tuple[type[Exception], ...]:
-    """What chromadb raises when it, or its folder, is not well."""
+    """Return the types that chromadb raises for a broken client, server or folder."""
     from chromadb.errors import ChromaError
 
-    # The plain ones: what its Rust half and its client say of their own state. AttributeError
-    # comes from its cleaning up after a folder that did not open.
-    plain = (AttributeError, KeyError, OSError, RuntimeError, ValueError)
-    return (ChromaError, *plain)
+    # chromadb's Rust code and its client raise these builtin types. AttributeError comes from
+    # its cleanup after a folder that did not open.
+    return (ChromaError, AttributeError, KeyError, OSError, RuntimeError, ValueError)
 
 
 def without_credentials(url: str) -> str:
-    """The URL as it may be told: what stands before its @ may be a password."""
+    """Return the URL without user, password and query, for messages."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
 
 @contextmanager
 def translate_http_errors(url: str) -> Iterator[None]:
-    """Turn what a Chroma at this URL raises when it is not there into VectorsAway."""
+    """Raise VectorIndexUnavailable for errors of the connection to the server at `url`."""
     import httpx
 
     try:
         yield
     except httpx.HTTPError as error:
-        raise VectorIndexUnavailable(
-            f"no Chroma answers at {without_credentials(url)!r}: {error}"
-        ) from error
+        raise _no_answer(url, error) from error
     except Exception as error:
-        # Plain: what chromadb makes of an answer that is not its own, as that of a proxy.
+        # chromadb raises a bare Exception for an answer that is not Chroma's, such as a proxy's.
         if type(error) is not Exception:
             raise
         raise VectorIndexUnavailable(
-            f"what answers at {without_credentials(url)!r} is no Chroma: {error}"
+            f"the server at {without_credentials(url)!r} is not Chroma: {error}"
         ) from error
 
 
 def open_folder(folder: Path) -> "ClientAPI":
-    """A client on a folder that no other process has open."""
+    """Return a client of a folder, which no other process may have open."""
     import chromadb
 
     _used_in.add(os.getpid())
@@ -105,7 +107,7 @@ def open_folder(folder: Path) -> "ClientAPI":
 
 
 def close(client: "ClientAPI") -> bool:
-    """Let go of a folder; False in a forked process, which cannot."""
+    """Close a client; return False in a forked process, where closing hangs."""
     if os.getpid() not in _used_in:
         return False
     from chromadb.api.client import Client
@@ -116,10 +118,10 @@ def close(client: "ClientAPI") -> bool:
 
 
 def connect(url: str) -> "ClientAPI":
-    """A client of `chroma run` at this URL.
+    """Return a client of the `chroma run` server at this URL.
 
     Raises:
-        VectorsAway: nobody answers there.
+        VectorIndexUnavailable: it does not answer.
     """
     import chromadb
 
@@ -132,17 +134,13 @@ def connect(url: str) -> "ClientAPI":
             ssl=parts.scheme == "https",
             settings=_settings(),
         )
-    except chroma_errors() as error:  # also what it makes of nobody being there
-        raise VectorIndexUnavailable(
-            f"no Chroma answers at {without_credentials(url)!r}: {error}"
-        ) from error
+    except chroma_errors() as error:
+        raise _no_answer(url, error) from error
 
 
 def open_collection(client: "ClientAPI", name: str) -> "Collection":
-    """The collection of this name, made when missing.
-
-    Chroma's own defaults do not find 1 in 1,000 clustered records by their own vectors.
-    """
+    """Return the collection of this name, created if missing."""
+    # With Chroma's default settings, 1 in 1,000 clustered records is not found by its own vector.
     return client.get_or_create_collection(
         name,
         embedding_function=None,
@@ -157,15 +155,13 @@ def open_collection(client: "ClientAPI", name: str) -> "Collection":
     )
 
 
-def upsert(into: "Collection", entries: Sequence[IndexEntry]) -> None:
-    """Write entries, those of the same key over what there was.
-
-    Never by deleting first: records that are added again after that get lost in Chroma's graph.
-    """
+def upsert(collection: "Collection", entries: Sequence[IndexEntry]) -> None:
+    """Write entries, replacing those with the same key."""
+    # Never delete first: Chroma's graph loses records that are deleted and then added again.
     ids = [str(entry.key) for entry in entries]
-    there = into.get(ids=ids, include=["metadatas"])
-    old = dict(zip(there["ids"], there["metadatas"] or (), strict=False))
-    into.upsert(
+    stored = collection.get(ids=ids, include=["metadatas"])
+    old = dict(zip(stored["ids"], stored["metadatas"] or (), strict=False))
+    collection.upsert(
         ids=ids,
         embeddings=[entry.vector for entry in entries],
         metadatas=[_metadata(entry, old.get(str(entry.key)) or {}) for entry in entries],
@@ -173,33 +169,37 @@ def upsert(into: "Collection", entries: Sequence[IndexEntry]) -> None:
 
 
 def nearest(
-    among: "Collection", vector: Sequence[float], where: PlaybookFilter, limit: int
+    collection: "Collection", vector: Sequence[float], where: PlaybookFilter, limit: int
 ) -> list[tuple[int, float]]:
-    """Keys and cosine distances, the nearest first."""
-    found = among.query(
+    """Return keys and cosine distances, the nearest first."""
+    found = collection.query(
         query_embeddings=[vector],
         n_results=limit,
-        where=_where(where),
+        where=_conditions(where),
         include=["distances"],
     )
     distances = (found["distances"] or [[]])[0]
     return [(int(key), float(d)) for key, d in zip(found["ids"][0], distances, strict=True)]
 
 
-def last_change(of: "Collection") -> int:
-    """The number of the last change that was brought into it; 0 for a new one."""
-    number = (of.metadata or {}).get("seen", 0)
+def last_change(collection: "Collection") -> int:
+    """Return the number of the last change that the collection holds; 0 if it is new."""
+    number = (collection.metadata or {}).get("seen", 0)
     return number if isinstance(number, int) else 0
 
 
-def set_last_change(into: "Collection", number: int) -> None:
-    """Tell that it holds every change up to this number."""
-    into.modify(metadata={"seen": number})
+def set_last_change(collection: "Collection", number: int) -> None:
+    """Record that the collection holds every change up to this number."""
+    collection.modify(metadata={"seen": number})
 
 
-def keys(of: "Collection") -> set[int]:
-    """Every key that the collection holds."""
-    return {int(key) for key in of.get(include=[])["ids"]}
+def keys(collection: "Collection") -> set[int]:
+    """Return every key in the collection."""
+    return {int(key) for key in collection.get(include=[])["ids"]}
+
+
+def _no_answer(url: str, error: Exception) -> VectorIndexUnavailable:
+    return VectorIndexUnavailable(f"no Chroma answers at {without_credentials(url)!r}: {error}")
 
 
 def _settings() -> "Settings":
@@ -210,12 +210,12 @@ def _settings() -> "Settings":
 
 
 def _metadata(entry: IndexEntry, old: Mapping[str, object]) -> dict[str, str | bool | None]:
-    """What an entry is filtered by; upserting merges, so what is gone must be named as None."""
+    # An upsert merges metadata, so a tag that was removed is named with None.
     new: dict[str, str | bool | None] = {"category": entry.category}
     return dict.fromkeys(old) | new | {f"tag {tag}": True for tag in entry.tags}
 
 
-def _where(where: PlaybookFilter) -> "Where | None":
+def _conditions(where: PlaybookFilter) -> "Where | None":
     wanted: list[Where] = []
     if where.category is not None:
         wanted.append({"category": sanitize_text(where.category)})

@@ -1,6 +1,6 @@
-"""`python -m memory.vectors.chroma_probe FOLDER`: exit 0 if Chroma finds its own records.
+"""`python -m memory.vectors.chroma_probe FOLDER`: exit 0 if every sampled record finds itself.
 
-A process of its own, because opening a damaged folder can end the process without a word.
+This runs as a process of its own, because a damaged folder can crash the process that opens it.
 """
 
 import sys
@@ -12,33 +12,31 @@ from memory.vectors import chroma
 
 if TYPE_CHECKING:
     from chromadb import Collection
-    from chromadb.api import ClientAPI
 
 SAMPLE = 50
-"""Records of each collection that must find themselves."""
+"""Records of each collection that are looked up by their own vector."""
 
 
 def probe(folder: Path) -> bool:
-    """True when every sampled record is the nearest to its own vector."""
+    """Return whether every sampled record is the nearest to its own vector."""
     client = chroma.open_folder(folder)
     try:
-        return all(_finds_itself(client, c.name) for c in client.list_collections())
+        names = [collection.name for collection in client.list_collections()]
+        return all(_finds_its_records(chroma.open_collection(client, name)) for name in names)
     finally:
         chroma.close(client)
 
 
-def _finds_itself(client: "ClientAPI", name: str) -> bool:
-    records = chroma.open_collection(client, name)
-    sample = records.get(limit=SAMPLE, include=["embeddings"])
-    embeddings = sample["embeddings"]
-    if embeddings is None:
+def _finds_its_records(collection: "Collection") -> bool:
+    sample = collection.get(limit=SAMPLE, include=["embeddings"])
+    if sample["embeddings"] is None:
         return not sample["ids"]
-    return all(_is_found(records, [float(x) for x in vector]) for vector in embeddings)
-
-
-def _is_found(records: "Collection", vector: list[float]) -> bool:
-    found = chroma.nearest(records, vector, PlaybookFilter(), 1)
-    return bool(found) and found[0][1] < 1e-3
+    for embedding in sample["embeddings"]:
+        vector = [float(number) for number in embedding]
+        found = chroma.nearest(collection, vector, PlaybookFilter(), 1)
+        if not found or found[0][1] >= 1e-3:
+            return False
+    return True
 
 
 if __name__ == "__main__":

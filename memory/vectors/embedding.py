@@ -1,23 +1,24 @@
-"""What an embedder makes of texts: whole vectors, or the reason why there are none."""
+"""Embeddings of texts: checked vectors, or the reason why there are none."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import isfinite
 
 from contracts.errors import HarnessError, ModelRefused
 from memory.types import Embedder, Vector
 
 EMBEDDED_CHARACTERS = 4_000
-"""Characters of a text that are embedded: providers refuse what is too long."""
+"""Characters of a text that are embedded. Providers refuse longer texts."""
 
 PROBE_TEXT = "a playbook"
-"""A text that every model takes which takes any."""
+"""A text that no working model refuses."""
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
-    """One vector a text, in the same order, of finite numbers.
+    """Return one vector of finite numbers per text, in order.
 
     Raises:
-        ModelRefused: it fails at one of these texts, and may well take others.
+        ModelRefused: the model failed on one of these texts, and may accept others.
         ModelUnavailable: it does not answer.
     """
     try:
@@ -25,37 +26,39 @@ def embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
         vectors = [[float(number) for number in vector] for vector in made]
     except HarnessError:
         raise
-    except Exception as error:  # a door: behind it is a function of whoever uses the library
-        said = f"{type(error).__name__}: {error}"
-        raise ModelRefused(f"{embedder.name!r} failed: {said}") from error
+    except Exception as error:  # a library user's own function may raise anything
+        raise ModelRefused(f"{embedder.name!r} failed: {type(error).__name__}: {error}") from error
     if len(vectors) != len(texts):
         raise ModelRefused(f"{embedder.name!r} gave {len(vectors)} vectors for {len(texts)} texts")
     if not all(vector and all(map(isfinite, vector)) for vector in vectors):
-        raise ModelRefused(f"{embedder.name!r} gave a vector of no numbers, or of one that is none")
+        raise ModelRefused(f"{embedder.name!r} gave an empty vector or one that is not finite")
     return [*vectors]
 
 
 def embed_each(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
-    """The same, with an empty vector for each text that the model refuses.
+    """Return one vector per text, in order; an empty one for each text that the model refuses.
 
     Raises:
-        ModelUnavailable: it does not answer, or takes no text at all.
+        ModelUnavailable: the model does not answer, or refuses every text.
     """
     try:
         return embed_texts(embedder, texts)
     except ModelRefused:
         embed_texts(embedder, [PROBE_TEXT])
-    return _parted(embedder, texts)
-
-
-def _parted(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
-    """Of texts that were refused together, each half by itself."""
-    if len(texts) == 1:
-        return [()]
     vectors: list[Vector] = []
-    for half in (texts[: len(texts) // 2], texts[len(texts) // 2 :]):
+    for text in texts:
         try:
-            vectors += embed_texts(embedder, half)
+            vectors += embed_texts(embedder, [text])
         except ModelRefused:
-            vectors += _parted(embedder, half)
+            vectors.append(())
     return vectors
+
+
+@lru_cache(maxsize=64)
+def embed_query(embedder: Embedder, text: str) -> Vector:
+    """Return the vector of a query. A run asks the library and the notebook the same question.
+
+    Raises:
+        ModelUnavailable: the model does not answer; the next call tries again.
+    """
+    return embed_texts(embedder, [text])[0]

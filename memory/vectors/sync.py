@@ -1,8 +1,14 @@
-"""Brings a vector index up to date with the database."""
+"""Brings a vector index up to date with the database.
+
+A change of a playbook adds its key to `outdated_playbooks`. The next search gives each such key
+a number in `last_changes`, and writes all changes to the index that have a higher number than the
+index recorded. Numbers are given on search and not on change, because two transactions can become
+visible in another order than they took their numbers in.
+"""
 
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, Engine, Select, Table, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Engine, Select, Table, delete, func, insert, select
 
 from memory.content import embedding_text
 from memory.database import read_transaction, write_transaction
@@ -14,26 +20,18 @@ from memory.vectors.stored_vectors import TextToEmbed
 from memory.vectors.vector_index import IndexUpdate, VectorIndex
 
 Progress = Callable[[int, int], None]
-"""Told how many of how many are done."""
+"""Called with the number of finished and of all changes."""
 
 CHANGES_PER_BATCH = 500
 
 TEXTS_PER_REQUEST = 64
-"""Texts that are embedded at once, and their vectors kept before more are asked for."""
+"""Texts that the model embeds in one request. Their vectors are stored before the next one."""
 
-
-def _numbered(table: Table) -> Select[tuple[int, int]]:
-    number = table.c.number
-    query = select(number, table.c.playbook_key).where(number > bindparam("after"))
-    return query.order_by(number).limit(bindparam("most"))
-
-
-_OUTDATED, _NUMBERED = _numbered(outdated_playbooks), _numbered(last_changes)
 _LAST_NUMBER = select(func.max(last_changes.c.number))
 
 
 class IndexSync:
-    """One pass; only one at a time may work on a database."""
+    """One update of a vector index. Only one may run at a time on a database."""
 
     def __init__(
         self,
@@ -48,101 +46,99 @@ class IndexSync:
         self._progress = progress
         self._done = self._total = 0
 
-    def update(self, into: VectorIndex) -> None:
-        """Embed what has no vector yet, while the model answers, and write all that is new."""
-        seen = into.last_change()
-        if seen > self._count(_LAST_NUMBER):
-            into.drop(damaged=False)  # it is ahead: the database was put back to an older state
-            seen = 0
+    def update(self, index: VectorIndex) -> None:
+        """Embed texts that have no vector, while the model answers, and write all new changes."""
+        indexed = index.last_change()
+        if indexed > self._count(_LAST_NUMBER):
+            index.drop(damaged=False)  # the database was restored from a backup
+            indexed = 0
         self._number_changes()
-        self._catch_up(into, seen)
+        self._write_changes(index, indexed)
 
     def _number_changes(self) -> None:
-        """Embed what has no vector and give each change the next number.
-
-        Those that still have no vector are numbered, and stay in `outdated` for the next time.
-        """
+        """Give each change the next number. Those that still lack a vector stay queued as well."""
         self._total += self._count(select(func.count()).select_from(outdated_playbooks))
         after = 0
-        while batch := self._batch(_OUTDATED, after):
+        while batch := self._batch(outdated_playbooks, after):
             after = max(batch)
             keys = sorted(set(batch.values()))
-            waiting = self._embed_missing(keys)
-            settled = [number for number, key in batch.items() if key not in waiting]
+            lacking = self._embed_missing(keys)
+            finished = [number for number, key in batch.items() if key not in lacking]
             with write_transaction(self._engine) as connection:
                 last = connection.execute(_LAST_NUMBER).scalar() or 0
-                connection.execute(
-                    delete(last_changes).where(last_changes.c.playbook_key.in_(keys))
-                )
+                earlier = last_changes.c.playbook_key.in_(keys)
+                connection.execute(delete(last_changes).where(earlier))
                 rows = [{"playbook_key": key, "number": n} for n, key in enumerate(keys, last + 1)]
                 connection.execute(insert(last_changes), rows)
-                connection.execute(
-                    delete(outdated_playbooks).where(outdated_playbooks.c.number.in_(settled))
-                )
-            self._did(len(batch))
+                queued = outdated_playbooks.c.number
+                connection.execute(delete(outdated_playbooks).where(queued.in_(finished)))
+            self._report(len(batch))
 
-    def _catch_up(self, into: VectorIndex, seen: int) -> None:
-        """Write every change after the last that this index has seen."""
-        lacking = select(func.count()).select_from(last_changes)
-        self._total += self._count(lacking.where(last_changes.c.number > seen))
-        while batch := self._batch(_NUMBERED, seen):
-            seen = max(batch)
+    def _write_changes(self, index: VectorIndex, indexed: int) -> None:
+        later = select(func.count()).select_from(last_changes)
+        self._total += self._count(later.where(last_changes.c.number > indexed))
+        while batch := self._batch(last_changes, indexed):
+            indexed = max(batch)
             keys = list(batch.values())
             with read_transaction(self._engine) as connection:
                 live, archived = _entries(connection, keys, self._model)
-            known = {entry.key for entry in (*live, *archived)}
-            gone = [key for key in keys if key not in known]
-            into.write(IndexUpdate(live, archived, gone, seen))
-            self._did(len(batch))
+            found = {entry.key for entry in (*live, *archived)}
+            removed = [key for key in keys if key not in found]
+            index.write(IndexUpdate(live, archived, removed, indexed))
+            self._report(len(batch))
 
     def _embed_missing(self, keys: list[int]) -> set[int]:
+        """Embed these playbooks where needed; return the keys of those that still lack a vector."""
         with read_transaction(self._engine) as connection:
             missing = stored_vectors.texts_to_embed(connection, keys)
-        waiting: set[int] = set()
+        lacking: set[int] = set()
         for start in range(0, len(missing), TEXTS_PER_REQUEST):
-            part = missing[start : start + TEXTS_PER_REQUEST]
-            made = self._embed([item.text for item in part])
-            if made is None:
-                return waiting | {item.key for item in missing[start:]}
-            waiting |= self._keep(part, made)
-        return waiting
+            batch = missing[start : start + TEXTS_PER_REQUEST]
+            vectors = self._embed([item.text for item in batch])
+            if vectors is None:
+                return lacking | {item.key for item in missing[start:]}
+            lacking |= self._store(batch, vectors)
+        return lacking
 
-    def _keep(self, part: Sequence[TextToEmbed], made: Sequence[Vector]) -> set[int]:
-        """Keep these vectors; gives those of playbooks that are being changed just now."""
+    def _store(self, batch: Sequence[TextToEmbed], vectors: Sequence[Vector]) -> set[int]:
+        """Store these vectors; return the keys of playbooks that another transaction changes."""
         with write_transaction(self._engine) as connection:
-            texts = _held(connection, [item.key for item in part])
-            for item, vector in zip(part, made, strict=True):
+            texts = _lock_texts(connection, [item.key for item in batch])
+            for item, vector in zip(batch, vectors, strict=True):
                 if texts.get(item.key) == item.text:  # else it was changed or removed meanwhile
                     stored_vectors.put_vector(connection, item.key, self._model, item.text, vector)
-        return {item.key for item in part if item.key not in texts}
+        return {item.key for item in batch if item.key not in texts}
 
     def _count(self, query: Select[tuple[int]]) -> int:
         with read_transaction(self._engine) as connection:
             return connection.execute(query).scalar() or 0
 
-    def _batch(self, query: Select[tuple[int, int]], after: int) -> dict[int, int]:
+    def _batch(self, table: Table, after: int) -> dict[int, int]:
+        """Return the next playbook keys of a table by their number."""
+        query = select(table.c.number, table.c.playbook_key).where(table.c.number > after)
+        query = query.order_by(table.c.number).limit(CHANGES_PER_BATCH)
         with read_transaction(self._engine) as connection:
-            rows = connection.execute(query, {"after": after, "most": CHANGES_PER_BATCH})
-            return {row[0]: row[1] for row in rows}
+            return {row.number: row.playbook_key for row in connection.execute(query)}
 
-    def _did(self, number: int) -> None:
+    def _report(self, number: int) -> None:
         self._done += number
         if self._progress is not None:
             self._progress(self._done, max(self._done, self._total))
 
 
-def _held(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
-    """The texts, which nobody changes before the transaction ends; those under change left out."""
+def _lock_texts(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
+    """Return texts that stay as they are until the transaction ends, without locked playbooks."""
     query = select(playbooks.c.key, playbooks.c.title, playbooks.c.use_case)
-    held = query.where(playbooks.c.key.in_(keys)).with_for_update(key_share=True, skip_locked=True)
-    rows = connection.execute(held)
+    query = query.where(playbooks.c.key.in_(keys))
+    rows = connection.execute(query.with_for_update(key_share=True, skip_locked=True))
     return {row.key: embedding_text(row.title, row.use_case) for row in rows}
 
 
 def _entries(
     connection: Connection, keys: Sequence[int], model: str
 ) -> tuple[list[IndexEntry], list[IndexEntry]]:
-    kept = stored_vectors.load_vectors(connection, keys, model)
+    """Return the index entries of those playbooks that have a vector: live ones, archived ones."""
+    vectors = stored_vectors.load_vectors(connection, keys, model)
     tags: dict[int, list[str]] = {}
     tagged = select(playbook_tags).where(playbook_tags.c.playbook_key.in_(keys))
     for row in connection.execute(tagged):
@@ -150,7 +146,7 @@ def _entries(
     live: list[IndexEntry] = []
     archived: list[IndexEntry] = []
     query = select(playbooks.c.key, playbooks.c.category, playbooks.c.status)
-    for row in connection.execute(query.where(playbooks.c.key.in_(list(kept)))):
-        part = archived if row.status == "archived" else live
-        part.append(IndexEntry(row.key, kept[row.key], row.category, tuple(tags.get(row.key, ()))))
+    for row in connection.execute(query.where(playbooks.c.key.in_(list(vectors)))):
+        entry = IndexEntry(row.key, vectors[row.key], row.category, tuple(tags.get(row.key, ())))
+        (archived if row.status == "archived" else live).append(entry)
     return live, archived

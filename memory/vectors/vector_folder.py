@@ -1,7 +1,7 @@
-"""The folder that Chroma's own folder lies in: a lock, a generation, and a mark of doubt.
+"""The folder around Chroma's own folder: its lock, its generation, and a mark of unfinished use.
 
-The mark stands while Chroma is opened or written. A process that finds it left there does not
-know what state a dead one left behind, or whether it died of it.
+The mark exists while a process opens or writes Chroma's folder. A process that finds it knows
+that another one died meanwhile, so the data may be damaged.
 """
 
 import shutil
@@ -17,70 +17,70 @@ from memory.lock_file import acquire_lock
 from memory.vectors.chroma import VectorIndexUnavailable
 
 LOCK_TIMEOUT_S = 10.0
-"""How long who wants to use the folder waits for others that do."""
 
 
 class VectorFolder:
-    """Where the vectors of a home lie. All but `locked` is for who has locked it."""
+    """The files around one Chroma folder. Every method needs the lock that `locked` takes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._mark = path / "writing"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Alone in it, of all threads and processes; it is made when it is not there.
+        """Keep all other threads and processes out until the block ends; create the folder.
 
         Raises:
-            VectorsAway: it cannot be written, or another does not let go of it.
+            VectorIndexUnavailable: it cannot be written, or another process keeps the lock.
         """
         with ExitStack() as held:
-            with _writable():
+            with _translated_errors():
                 self.path.mkdir(parents=True, exist_ok=True)
                 lock = held.enter_context((self.path / "lock").open("w"))
                 if not acquire_lock(lock, LOCK_TIMEOUT_S):
                     raise VectorIndexUnavailable(
-                        f"another process has held the vector index in {self.path} for "
+                        f"another process has locked the vector index in {self.path} for "
                         f"{LOCK_TIMEOUT_S:g} s: end it if it hangs or was stopped"
                     )
             yield
 
     @property
     def data(self) -> Path:
-        """Chroma's own."""
+        """Chroma's own folder."""
         current = self.path / "current"
         return self.path / ((current.read_text() if current.exists() else "") or "chroma")
 
     @property
     def generation(self) -> str:
-        """Another after each write, by whomever; empty before the first."""
+        """A text that every write by any process replaces; empty before the first."""
         path = self.path / "generation"
         return path.read_text() if path.exists() else ""
 
     @property
     def is_suspect(self) -> bool:
-        """Whether who used it last died meanwhile."""
+        """Whether a process died while it opened or wrote the data."""
         return self._mark.exists()
 
     def mark_suspect(self) -> None:
-        """Mark that what comes now may be the end of this process."""
-        with _writable():
+        """Set the mark, before the data is opened or written."""
+        with _translated_errors():
             self._mark.touch()
 
     def clear_suspicion(self) -> None:
-        """Take the mark away."""
-        with _writable():
+        """Remove the mark."""
+        with _translated_errors():
             self._mark.unlink(missing_ok=True)
 
     def new_generation(self) -> str:
-        """A new generation. Before the write: a writer that dies must be noticed as well."""
+        """Replace the generation, before a write, so that a writer that dies is noticed too."""
         new = uuid4().hex
-        with _writable():
+        with _translated_errors():
             write_atomically(self.path / "generation", new)
         return new
 
     def discard_data(self) -> str:
-        """Throw away what Chroma has; gives the new generation."""
-        with _writable():
+        """Delete Chroma's folder and return the new generation."""
+        with _translated_errors():
             shutil.rmtree(self.data, ignore_errors=True)
             # A new name: chromadb remembers a folder that it failed to open, and fails again.
             write_atomically(self.path / "current", f"chroma-{uuid4().hex[:8]}")
@@ -89,27 +89,21 @@ class VectorFolder:
         return generation
 
     def has_graph(self) -> bool:
-        """Whether Chroma has a graph in it, which it maps into memory as it finds it."""
+        """Return whether the data contains a graph, which can crash the process that opens it."""
         return any(self.data.glob("*/data_level0.bin"))
-
-    @property
-    def _mark(self) -> Path:
-        return self.path / "writing"
 
 
 def is_intact(data: Path, *, timeout_s: float = 300.0) -> bool:
-    """Whether Chroma opens this folder and finds its records; tried in a process of its own."""
+    """Return whether another process can open this Chroma folder and find its records."""
     argv = (sys.executable, "-P", "-m", "memory.vectors.chroma_probe", str(data))
     try:
-        tried = run(argv, check=False, capture_output=True, timeout=timeout_s)
+        return run(argv, check=False, capture_output=True, timeout=timeout_s).returncode == 0
     except TimeoutExpired:
         return False
-    return tried.returncode == 0
 
 
 @contextmanager
-def _writable() -> Iterator[None]:
-    """Around what is done with files of our own: where they cannot be written, none can."""
+def _translated_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:

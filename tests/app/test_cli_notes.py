@@ -130,7 +130,7 @@ def test_a_stale_edit_is_refused_and_its_text_saved(
     )
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", f"env PYTHONPATH={Path.cwd()} {_python()} {theirs}")
-    with pytest.raises(StaleUpdate, match="at version 2 by now"):
+    with pytest.raises(StaleUpdate, match="at version 2 now"):
         cli("notes", "edit", made["id"])
     assert data(cli("notes", "show", made["id"], "--json"))["text"] == "theirs"
     (kept,) = (load_settings().home / "edits").iterdir()
@@ -230,7 +230,7 @@ def test_a_run_is_rated_by_the_beginning_of_its_id(cli: Cli) -> None:
         (("notes", "add", "a", "--note-type", "Law"), NoteInvalid, "no note type 'Law'"),
         (("notes", "add", "a", "--agent", "smith"), AgentUnknown, "no agent 'smith'"),
         (("notes", "add", "  "), NoteInvalid, "cannot be empty"),
-        (("notes", "add", "x" * 4_001), NoteInvalid, "4,001 characters; at most 4,000"),
+        (("notes", "add", "x" * 4_001), NoteInvalid, "4,001 characters; the limit is 4,000"),
         (("notes", "add", "a", "--user", "u" * 256), NoteInvalid, "256 characters"),
         (("notes", "add", "a", "--user", "a\u202eb"), NoteInvalid, "cannot be printed"),
         (("notes", "add", "a", "--provisional", "1e300"), OptionInvalid, "out of range"),

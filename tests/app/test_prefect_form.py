@@ -296,7 +296,7 @@ def test_what_an_agent_may_not_do_waits_in_a_form_and_any_decision_goes_on(
     by_hand = waiting(api, run, "uv.lock")
     env = {"HARNESS_HOME": str(home), "PREFECT_API_URL": api}
     said = harness("approvals", "approve", by_hand, env=env)
-    assert f"{by_hand}: approved; run {run[-8:]} goes on" in said.stdout, said.stderr
+    assert f"{by_hand}: approved; run {run[-8:]} is resumed" in said.stdout, said.stderr
 
     late = waiting(api, run, ".envrc")
     with plan_dependencies(load_settings()) as shop:

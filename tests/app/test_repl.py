@@ -11,7 +11,8 @@ from rich.console import Console
 
 from app.repl import Repl
 from flows.config.settings import load_settings
-from flows.plans.request import PlanRequest, record_plan, recorded_plan
+from flows.plans.record import record_plan, recorded_plan
+from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies
 from policy.plan.plan_json import parse_plan
 from tests.support.app import harness_argv

@@ -154,7 +154,7 @@ def test_what_a_plan_asked_is_denied_when_it_is_cancelled(
     ):
         run = client.create_flow_run(bare)
         run_id = str(run.id)[-8:]
-        request = PlanRequest(prompt="send it", flow_run=str(run.id))
+        request = PlanRequest(prompt="send it", repo=".", flow_run=str(run.id))
         record_agreed_plan(plans, run_id, request, parse_plan(READ, prompt=""))
         plans.approvals.ask(replace(MAIL, run_id=run_id))
         reconcile_plan(bare, run, Crashed())

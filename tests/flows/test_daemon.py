@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from contracts.errors import Unavailable
-from flows.services import daemon, waiting
+from flows.services import daemon, ports
 from flows.services.daemon import Daemon, Launch, RunningDaemon
 from tests.support.here import here
 from tests.support.waiting import wait_until
@@ -31,12 +31,6 @@ runpy.run_module("http.server", run_name="__main__")
 """
 """What is still importing when somebody else takes its port."""
 
-LONG_TO_START = """
-import runpy, sys, time
-while time.process_time() < 3: pass
-sys.argv[1:] = ["--bind", "127.0.0.1", sys.argv[1]]
-runpy.run_module("http.server", run_name="__main__")
-"""
 STOPS_ITSELF = """
 import os, signal
 print("now I stop", flush=True)
@@ -54,7 +48,7 @@ def answers(url: str) -> bool:
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Daemon]:
     def launch() -> Launch:
-        port = daemon.free_port()
+        port = ports.free_port()
         argv = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port))
         return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
 
@@ -72,7 +66,7 @@ def small(tmp_path: Path) -> Iterator[Daemon]:
 @pytest.mark.parametrize("host", ["nowhere.invalid", "192.0.2.1"])
 def test_a_host_that_is_none_of_this_machine_is_told(host: str) -> None:
     with pytest.raises(Unavailable, match=f"nothing can listen on '{host}': .*(known|assign)"):
-        daemon.free_port(0, host)
+        ports.free_port(0, host)
 
 
 def test_the_living_one_is_taken_and_a_dead_one_replaced(small: Daemon) -> None:
@@ -126,15 +120,15 @@ def test_one_whose_port_was_taken_from_it_is_started_again(small: Daemon) -> Non
 def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
     small: Daemon, tmp_path: Path
 ) -> None:
-    both_chose, ports = threading.Barrier(2), [daemon.free_port()] * 2
+    both_chose, shared = threading.Barrier(2), [ports.free_port()] * 2
 
     def at_once(folder: str, wait_s: float) -> Daemon:
         def launch() -> Launch:
-            if ports:
-                port = ports.pop()
+            if shared:
+                port = shared.pop()
                 both_chose.wait()
             else:
-                port = daemon.free_port()
+                port = ports.free_port()
             argv = (sys.executable, "-c", SLOW_TO_BIND, str(wait_s), str(port))
             return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
 
@@ -151,37 +145,27 @@ def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
             daemon.down(home)
 
 
-def test_one_that_never_answers_is_stopped(small: Daemon) -> None:
+@pytest.mark.parametrize("program", ["import time; time.sleep(600)", STOPS_ITSELF])
+def test_a_process_that_does_not_answer_in_time_is_stopped(small: Daemon, program: str) -> None:
     def launch() -> Launch:
-        return Launch(("sleep", "600"), os.environ)
+        return Launch((sys.executable, "-c", program), os.environ)
 
-    mute = replace(small, launch=launch, healthy=lambda _: False, stuck_after_s=0.5)
-    with pytest.raises(Unavailable, match=r"the small server .* has done nothing for 0\.5 s"):
-        daemon.up(mute)
-    assert daemon.status(mute) is None
+    silent = replace(small, launch=launch, healthy=lambda _: False, start_timeout_s=1.0)
+    with pytest.raises(Unavailable, match=r"the small server did not answer within 1 s: see "):
+        daemon.up(silent)
+    assert daemon.status(silent) is None
 
 
-def test_a_process_that_makes_progress_is_waited_for_without_a_limit(
+def test_a_slow_start_is_reported(
     small: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def launch() -> Launch:
-        port = daemon.free_port()
-        argv = (sys.executable, "-c", LONG_TO_START, str(port))
+        argv = (sys.executable, "-c", SLOW_TO_BIND, "1", str(port := ports.free_port()))
         return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
 
-    monkeypatch.setattr(waiting, "SAY_AFTER_S", 0.5)
-    assert daemon.up(replace(small, launch=launch, stuck_after_s=1.0)).has_answered
+    monkeypatch.setattr(daemon, "_REPORT_EVERY_S", 0.3)
+    assert daemon.up(replace(small, launch=launch)).answered
     assert re.search(r"the small server is still starting \(\d+ s\)\n", capsys.readouterr().err)
-
-
-def test_a_process_that_was_stopped_while_starting_is_given_up(small: Daemon) -> None:
-    def launch() -> Launch:
-        return Launch((sys.executable, "-c", STOPS_ITSELF), os.environ)
-
-    stopped = replace(small, launch=launch, healthy=lambda _: False, stuck_after_s=1.0)
-    with pytest.raises(Unavailable, match=r"has done nothing for 1 s: .* last: now I stop$"):
-        daemon.up(stopped)
-    assert daemon.status(stopped) is None
 
 
 def test_another_version_replaces_one_that_is_idle_only(small: Daemon) -> None:

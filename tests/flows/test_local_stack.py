@@ -16,7 +16,7 @@ from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.host import local_stack
 from flows.host.local_stack import StackMember, bring_up, take_down
 from flows.recall.library import configured_library
-from flows.services import daemon, fingerprint, prefect_server
+from flows.services import daemon, fingerprint, ports, prefect_server
 from flows.services.daemon import Daemon, Launch
 from flows.services.deploy import (
     JOB_COMMAND,
@@ -150,8 +150,7 @@ def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: 
         assert command["default"] == JOB_COMMAND
         command["default"] = "nice python -m prefect.engine"
         server.patch("/work_pools/harness", json={"base_job_template": made}).raise_for_status()
-        (settings.home / "prefect" / "deployed").unlink()
-        assert up(settings)["deployments"].state == "made"
+        assert up(settings)["deployments"].state == "there"
         assert server.get("/work_pools/harness").json()["base_job_template"] == made
 
 
@@ -171,7 +170,7 @@ def test_taken_down_it_is_gone_and_its_state_survives(
     up(settings)
     assert {member.name for member in take_down(settings)} == ALL
     assert take_down(settings) == ()
-    assert not deploy(prefect_server.up(settings).url, settings).changed
+    assert not deploy(prefect_server.up(settings).url).changed
 
 
 def exporter(home: Path) -> Daemon:
@@ -224,7 +223,7 @@ def test_a_chroma_of_our_own_is_kept_and_keeps_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = Settings(home=tmp_path / "served", server_port=0, sandbox=NO_DOCKER)
-    url = f"http://127.0.0.1:{daemon.free_port()}"
+    url = f"http://127.0.0.1:{ports.free_port()}"
     monkeypatch.setenv("HARNESS_HOME", str(here.home))
     monkeypatch.setenv("HARNESS_MEMORY_CHROMA_URL", url)
     [server] = [one for one in local_stack.wanted_daemons(here, "") if one.name == "chroma"]

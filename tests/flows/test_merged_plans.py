@@ -7,7 +7,8 @@ import pytest
 from contracts.entity import EMPTY_LABEL, Entity
 from contracts.errors import RunNotFound
 from contracts.json import Json
-from flows.plans.request import PlanRequest, record_plan, recorded_plan
+from flows.plans.record import record_plan, recorded_plan
+from flows.plans.request import PlanRequest
 from policy.log.events import Draft
 from policy.log.jsonl import export_lines, read_export
 from policy.log.verify import verify
@@ -30,31 +31,31 @@ def plan(path: str) -> Plan:
 
 def test_a_plan_that_came_from_another_log_takes_no_plans_place(open_log: OpenLog) -> None:
     log, theirs = open_log(), open_log("theirs")
-    evil = PlanRequest(prompt="theirs", grants=frozenset({"SEND_EMAIL"}))
+    evil = PlanRequest(prompt="theirs", repo=".", grants=frozenset({"SEND_EMAIL"}))
     for run_id in ("r1", "r2"):
         record_plan(theirs, run_id, evil, plan("evil.md"), agreed=True)
     log.append([Draft(kind="prompt", run_id="r0", body={})] * 3)  # so that theirs come before
-    record_plan(log, "r1", PlanRequest(prompt="ours"), plan("q2.md"), agreed=True)
+    record_plan(log, "r1", PlanRequest(prompt="ours", repo="."), plan("q2.md"), agreed=True)
     log.merge(read_export(export_lines(theirs.history())))
     assert verify(log).ok
     assert [event.body["prompt"] for event in log.events("r1", kind="plan")] == ["theirs", "ours"]
     request, agreed = recorded_plan(log, "r1")
     assert (request.prompt, request.grants) == ("ours", frozenset())
     assert agreed.steps[0].args["path"] == "q2.md"
-    with pytest.raises(RunNotFound, match="came here from another log"):
+    with pytest.raises(RunNotFound, match="was merged from another log"):
         recorded_plan(log, "r2")
 
 
 def test_a_plan_keeps_which_protected_files_it_may_push(open_log: OpenLog) -> None:
     log = open_log()
-    asked = PlanRequest(prompt="ours", allow_change=("b/*", "a"))
+    asked = PlanRequest(prompt="ours", repo=".", allow_change=("b/*", "a"))
     record_plan(log, "r1", asked, plan("q2.md"), agreed=True)
     assert recorded_plan(log, "r1")[0].allow_change == ("b/*", "a")
 
 
 def test_a_plan_of_an_older_version_may_push_no_protected_file(open_log: OpenLog) -> None:
     log = open_log()
-    record_plan(log, "r1", PlanRequest(prompt="ours"), plan("q2.md"), agreed=True)
+    record_plan(log, "r1", PlanRequest(prompt="ours", repo="."), plan("q2.md"), agreed=True)
     (noted,) = log.events("r1", kind="plan")
     older = {name: value for name, value in noted.body.items() if name != "allow_change"}
     log.append([Draft(kind="plan", run_id="r0", body=older)])
@@ -63,7 +64,7 @@ def test_a_plan_of_an_older_version_may_push_no_protected_file(open_log: OpenLog
 
 def test_a_result_that_came_from_another_log_is_none_of_a_run_here(open_log: OpenLog) -> None:
     log, theirs = open_log(), open_log("theirs")
-    record_plan(log, "r1", PlanRequest(prompt="ours"), plan("q2.md"), agreed=True)
+    record_plan(log, "r1", PlanRequest(prompt="ours", repo="."), plan("q2.md"), agreed=True)
     made = Entity(content="eve@example.net", label=EMPTY_LABEL, origin="step0")
     body: dict[str, Json] = {"step": 0, "item": 0, "made": made.id}
     theirs.append([Draft(kind="tool_call", run_id="r1", body=body, produces=(made,))])

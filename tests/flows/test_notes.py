@@ -149,10 +149,12 @@ def test_an_odd_user_is_refused_before_anything_is_started(
 def test_who_is_given_nothing_is_told_what_still_waits() -> None:
     waits = "notes by meaning; 1 have no vector yet"
     assert (
-        prompt_markdown(Injection(options=InjectionOptions(), why=(waits,), without_vector=1))
+        prompt_markdown(Injection(options=InjectionOptions(), reasons=(waits,), without_vector=1))
         == f"- {waits}"
     )
-    assert prompt_markdown(Injection(options=InjectionOptions(), why=("notes by meaning",))) == ""
+    assert (
+        prompt_markdown(Injection(options=InjectionOptions(), reasons=("notes by meaning",))) == ""
+    )
 
 
 def test_what_was_given_is_explained_and_nothing_in_it_is_markup(own_home: Path) -> None:

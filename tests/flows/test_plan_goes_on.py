@@ -18,7 +18,7 @@ from flows.config.policy import PolicySettings
 from flows.config.settings import load_settings
 from flows.execution.dependencies import OpenedSandbox
 from flows.plans.dependencies import plan_dependencies
-from flows.plans.process import plan_folder
+from flows.plans.record import plan_folder
 from flows.plans.request import PlanRequest
 from flows.plans.run import (
     PlanDependencies,
@@ -193,7 +193,9 @@ def test_a_step_whose_files_cannot_be_kept_is_not_done_again(begun: Begun, tmp_p
     made = begun(tmp_path / "notes", counts)
     (ran,) = go(replace(made, open_sandbox=lambda _: full), 0)
     assert (ran.status, times.read_text()) == ("failed", "once\n")
-    assert ran.reason.startswith("it was done, but its files could not be kept: no space left")
+    assert ran.reason.startswith(
+        "the step was done, but its files could not be saved: no space left"
+    )
 
 
 def test_a_plan_that_a_reboot_ended_is_lost_and_one_that_goes_on_elsewhere_is_not(

@@ -18,7 +18,7 @@ from flows.recall.library import configured_library
 from flows.services import daemon, gateway
 from flows.services.daemon import Daemon
 from flows.services.deploy import JOB_COMMAND, WORK_POOL
-from flows.services.health import is_healthy
+from flows.services.ports import is_healthy
 from flows.services.worker import worker_daemon
 from memory.types import PlaybookContent
 from sandbox.images import BASE_IMAGE

@@ -118,17 +118,21 @@ def test_a_server_that_answers_again_during_the_run_hears_of_its_end_at_once(
     own_server: Settings, kill: Callable[[], None], run: Callable[..., RunReport]
 ) -> None:
     port = httpx.URL(prefect_server.up(own_server).url).port
-    away = Event()
+    away, noticed = Event(), Event()
     back: list[str] = []
+
+    def tell(line: str) -> None:
+        (noticed if "answers again" in line and away.is_set() else away).set()
 
     def works(_: RunContext, __: Sandbox) -> NodeResult:
         kill()
         away.wait()
         back.append(prefect_server.up(replace_port(own_server, port)).url)
+        noticed.wait()
         return NodeResult.success()
 
     one = blueprint("one", "One node", [deterministic("work", "work", works)])
-    report = run(one, "c2", RunListener(), lambda _: away.set())
+    report = run(one, "c2", RunListener(), tell)
     assert report.status == "success"
     assert states(back[0])["the run"] == "COMPLETED"
 

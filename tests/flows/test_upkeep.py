@@ -108,7 +108,7 @@ def test_a_good_rating_has_the_worker_look_at_the_run(
     run_id = run("aaaa1111")
     curator(answer(FOUND))
     settings = load_settings()
-    deploy(own_api, settings)
+    deploy(own_api)
     here = worker_daemon(settings, own_api)
     daemon.up(here)
     try:

@@ -18,9 +18,10 @@ from anyio import CapacityLimiter
 
 from benchmarks.operate import bare
 from flows.config.settings import Settings
-from flows.services.daemon import Daemon, RunningDaemon, free_port
+from flows.services.daemon import Daemon, RunningDaemon
 from flows.services.deploy import JOB_COMMAND, WORK_POOL
 from flows.services.fingerprint import PROVIDER_VARIABLES, fingerprint
+from flows.services.ports import free_port
 from flows.services.prefect_client import prefect_client
 from flows.services.worker import worker_daemon
 from sandbox.process_label import process_label

@@ -55,7 +55,7 @@ def test_a_run_whose_worker_died_before_it_began_is_queued_again(server: httpx.C
     server.post(f"/flow_runs/{run}/set_state", json=pending).raise_for_status()
     state = once_not(server, run, "PENDING")
     assert state["type"] == "SCHEDULED"
-    assert "Nobody began it for 10 s" in state["message"]
+    assert "Not begun for 10 s" in state["message"]
     asked = {"scheduled_before": "2999-01-01T00:00:00Z"}
     waiting = server.post("/work_pools/taken/get_scheduled_flow_runs", json=asked).json()
     assert [one["flow_run"]["id"] for one in waiting] == [run]

@@ -163,13 +163,13 @@ def test_who_is_stopped_with_the_index_open_holds_nobody_up_for_ever(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(vector_folder, "HELD_S", 0.1)
+    monkeypatch.setattr(vector_folder, "LOCK_TIMEOUT_S", 0.1)
     on_sqlite.create(PlaybookContent(title="rotate keys"))
     on_sqlite.search(PlaybookQuery(text="keys"))
     with (tmp_path / "index" / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         (hit,) = on_sqlite.search(PlaybookQuery(text="rotate keys"))
         assert set(hit.arm_ranks) == {"words"}
-        assert caplog.text.count("has held the vector index") == 1
+        assert caplog.text.count("has locked the vector index") == 1
     (hit,) = on_sqlite.search(PlaybookQuery(text="rotate keys"))
     assert set(hit.arm_ranks) == {"words", "vectors"}

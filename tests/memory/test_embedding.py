@@ -1,4 +1,4 @@
-"""What a model refuses, owes or gets wrong costs no other playbook its vector."""
+"""A text that the model refuses, or an outage, costs no other playbook its vector."""
 
 from collections.abc import Sequence
 
@@ -14,15 +14,15 @@ from tests.support.memory import Open, WordEmbedder
 
 
 class Picky(WordEmbedder):
-    """Refuses all that is embedded together with bread; tells what it was asked."""
+    """An embedder that refuses every request with a text about bread, and records its requests."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
         self.error = error
-        self.asked: list[Sequence[str]] = []
+        self.requests: list[Sequence[str]] = []
 
     def __call__(self, texts: Sequence[str]) -> list[list[float]]:
-        self.asked.append(texts)
+        self.requests.append(texts)
         if any("bread" in text for text in texts):
             raise self.error
         return super().__call__(texts)
@@ -39,7 +39,7 @@ def bad(library: Library) -> list[str]:
 
 @pytest.mark.parametrize("error", [ModelRefused("too long"), ValueError("no bread")])
 @pytest.mark.parametrize("first", [0, 4])
-def test_a_text_that_is_refused_leaves_the_others_their_vectors_and_is_not_asked_for_again(
+def test_a_refused_text_leaves_the_others_their_vectors_and_is_not_requested_again(
     opened: Open, words: WordEmbedder, error: Exception, first: int
 ) -> None:
     picky = Picky(error)
@@ -51,10 +51,10 @@ def test_a_text_that_is_refused_leaves_the_others_their_vectors_and_is_not_asked
     with opened(embedder=picky.embedder) as library:
         library.reindex()
         assert places(library, "rotate keys") == {"words", "vectors"}
-        asked = len(picky.asked)
+        before = len(picky.requests)
         for title in ("mow lawns", "sew buttons"):
             assert places(library, title) == {"words", "vectors"}
-        assert picky.asked[asked:] == [["mow lawns"], ["sew buttons"]]
+        assert picky.requests[before:] == [["mow lawns"], ["sew buttons"]]
         (told,) = [finding for finding in library.doctor() if not finding.ok]
         assert (told.name, "bake-bread" in told.advice) == ("embeddings", True)
         library.update(made["bake bread"].id, PlaybookChanges(title="bake cake"))
@@ -62,17 +62,17 @@ def test_a_text_that_is_refused_leaves_the_others_their_vectors_and_is_not_asked
         assert bad(library) == []
 
 
-def test_what_is_longer_than_models_read_is_cut(library: Library, words: WordEmbedder) -> None:
+def test_a_long_text_is_cut_before_it_is_embedded(library: Library, words: WordEmbedder) -> None:
     library.create(PlaybookContent(title="rotate keys", use_case="now and then " * 7_000))
     assert places(library, "rotate keys")
     assert bad(library) == []
     assert max(map(len, words.texts)) <= 4_000
 
 
-def test_vectors_are_kept_by_and_by_and_an_outage_is_not_asked_again_by_each_search(
+def test_vectors_are_stored_in_batches_and_searches_do_not_repeat_a_failed_request(
     opened: Open, words: WordEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sync, "EMBEDDED", 2)
+    monkeypatch.setattr(sync, "TEXTS_PER_REQUEST", 2)
     owed = 0
 
     def at_its_limit(texts: Sequence[str]) -> list[list[float]]:
@@ -105,7 +105,7 @@ def fails(texts: Sequence[str]) -> list[list[float]]:
 @pytest.mark.parametrize(
     "own", [fails, lambda _: [], lambda texts: [[float("nan")] * 8 for _ in texts]]
 )
-def test_a_function_of_ones_own_that_fails_costs_nothing_but_the_vectors(
+def test_a_failing_embedding_function_costs_only_the_vectors(
     opened: Open, own: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     with opened(embedder=Embedder(name="words", embed=own)) as library:  # type: ignore[arg-type]  # as a stranger's may be

@@ -1,4 +1,4 @@
-"""What an agent is given: strategies, order, budget, the same bytes, and what is remembered."""
+"""What an agent is given: strategies, order, budget, and the rendered block."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -34,7 +34,7 @@ def inputs(book: Notebook, task: str, **options: object) -> list[str]:
 
 
 @pytest.mark.parametrize("strategy", ["Relevant", "Recent", "All"])
-def test_the_most_specific_comes_first_whatever_its_age(
+def test_the_most_specific_scope_comes_first_at_any_age(
     book: Notebook, strategy: NoteStrategy
 ) -> None:
     for scope in reversed(EIGHT):
@@ -52,7 +52,7 @@ def test_the_most_specific_comes_first_whatever_its_age(
 
 
 @pytest.mark.parametrize("strategy", ["Relevant", "Recent", "All"])
-def test_of_one_scope_the_note_type_of_higher_priority_comes_first(
+def test_within_a_scope_the_note_type_of_higher_priority_comes_first(
     book: Notebook, strategy: str
 ) -> None:
     book.types.save(NoteType(name="Law", type="Context", priority=900))
@@ -65,13 +65,13 @@ def test_of_one_scope_the_note_type_of_higher_priority_comes_first(
     assert texts(book, note_strategy=strategy)[-1] == "tidy the code b"
 
 
-def test_relevant_takes_what_the_task_means(book: Notebook) -> None:
+def test_relevant_finds_notes_by_the_meaning_of_the_task(book: Notebook) -> None:
     book.add(NoteContent(text="bake bread with rye"))
     book.add(NoteContent(text="tidy the code with ruff"))
     assert texts(book, "tidy the code") == ["tidy the code with ruff"]
 
 
-def test_a_constraint_reaches_a_task_that_it_does_not_resemble(book: Notebook) -> None:
+def test_a_constraint_applies_to_a_task_that_it_does_not_resemble(book: Notebook) -> None:
     book.add(NoteContent(text="bake bread with rye"))
     book.add(NoteContent(text="never publish names", type="Constraint"))
     book.add(NoteContent(text="tidy the code with ruff"))
@@ -79,14 +79,14 @@ def test_a_constraint_reaches_a_task_that_it_does_not_resemble(book: Notebook) -
     assert texts(book, max_notes=1) == ["tidy the code with ruff"]
 
 
-def test_recent_and_all_differ_in_their_direction(book: Notebook) -> None:
+def test_recent_puts_the_newest_first_and_all_the_oldest(book: Notebook) -> None:
     for name in "abc":
         book.add(NoteContent(text=name))
     assert texts(book, note_strategy="Recent", max_notes=2) == ["c", "b"]
     assert texts(book, note_strategy="All", max_notes=2) == ["a", "b"]
 
 
-def test_examples_are_semantic_recent_or_rated(book: Notebook) -> None:
+def test_examples_are_chosen_by_meaning_date_or_score(book: Notebook) -> None:
     for said, score in (("sales of may", 50), ("weather of may", 90), ("sales of june", 70)):
         book.add(ExampleContent(input=said, output="x", score=score))
     assert inputs(book, "sales", example_strategy="Semantic")[0].startswith("sales")
@@ -99,45 +99,47 @@ def test_examples_are_semantic_recent_or_rated(book: Notebook) -> None:
 
 
 @pytest.mark.parametrize("task", ["", "  \n", "\0"])
-def test_an_empty_task_falls_back_and_says_so(book: Notebook, task: str) -> None:
+def test_an_empty_task_falls_back_to_dates_and_says_so(book: Notebook, task: str) -> None:
     book.add(NoteContent(text="a"))
     given = book.inject(ME, task)
     assert [note.text for note in given.notes] == ["a"]
-    assert given.why[0] == "notes by date, not by meaning: the task is empty"
+    assert given.reasons[0] == "notes by date, not by meaning: the task is empty"
 
 
-def test_a_model_that_is_away_falls_back_and_says_so(book: Notebook, words: WordEmbedder) -> None:
+def test_an_outage_of_the_model_falls_back_to_dates_and_says_so(
+    book: Notebook, words: WordEmbedder
+) -> None:
     book.add(NoteContent(text="a"))
     words.down = True
-    assert "does not answer" in book.inject(ME, "b").why[0]
+    assert "does not answer" in book.inject(ME, "b").reasons[0]
     words.down = False
-    assert book.inject(ME, "c").why[0] == "notes by meaning"
+    assert book.inject(ME, "c").reasons[0] == "notes by meaning"
 
 
-def test_without_a_model_notes_are_given_by_date(
+def test_without_a_model_notes_are_chosen_by_date(
     open_book: Callable[..., AbstractContextManager[Notebook]],
 ) -> None:
     with open_book(embedder=None) as notebook:
         notebook.add(NoteContent(text="a"))
         given = notebook.inject(ME, "b")
         assert [note.text for note in given.notes] == ["a"]
-        assert "no embedding model is set" in given.why[0]
+        assert "no embedding model is set" in given.reasons[0]
 
 
-def test_what_waits_for_its_vector_is_told(book: Notebook, words: WordEmbedder) -> None:
+def test_notes_without_a_vector_are_reported(book: Notebook, words: WordEmbedder) -> None:
     words.down = True
     book.add(NoteContent(text="tidy the code"))
     words.down = False
     given = book.inject(ME, "tidy the code")
     assert given.notes == ()
-    assert "1 have no vector yet" in given.why[0]
+    assert "1 have no vector yet" in given.reasons[0]
     assert given.without_vector == 1
     book.embeddings.embed_missing()
     assert len(book.inject(ME, "tidy the code").notes) == 1
     assert book.inject(ME, "tidy the code").without_vector == 0
 
 
-def test_what_holds_for_any_task_needs_no_vector(book: Notebook, words: WordEmbedder) -> None:
+def test_a_constraint_needs_no_vector(book: Notebook, words: WordEmbedder) -> None:
     book.add(NoteContent(text="tidy the code with ruff"))
     words.down = True
     book.add(NoteContent(text="never publish names", type="Constraint"))
@@ -150,7 +152,7 @@ def test_what_holds_for_any_task_needs_no_vector(book: Notebook, words: WordEmbe
     assert list(given.distances) == [given.notes[1].key]
 
 
-def test_what_is_approved_while_the_model_is_away_keeps_its_vector(
+def test_a_note_approved_during_an_outage_of_the_model_keeps_its_vector(
     book: Notebook, words: WordEmbedder
 ) -> None:
     note = book.add(NoteContent(text="tidy the code with ruff", status="Pending"))
@@ -165,7 +167,7 @@ def test_what_is_approved_while_the_model_is_away_keeps_its_vector(
     assert texts(book) == ["tidy the code with ruff"]
 
 
-def test_vectors_of_another_length_are_made_anew(
+def test_vectors_of_another_length_are_replaced(
     open_book: Callable[..., AbstractContextManager[Notebook]],
 ) -> None:
     with open_book() as first:
@@ -177,7 +179,7 @@ def test_vectors_of_another_length_are_made_anew(
         assert texts(second) == ["tidy the code"]
 
 
-def test_pending_revoked_and_expired_ones_are_not_given(book: Notebook, clock: Clock) -> None:
+def test_pending_revoked_and_expired_notes_are_not_given(book: Notebook, clock: Clock) -> None:
     book.add(NoteContent(text="pending", status="Pending"))
     book.revoke(book.add(NoteContent(text="revoked")).id)
     until = clock.now + timedelta(days=7)
@@ -203,21 +205,21 @@ def test_the_block_says_type_scope_and_date_and_is_the_same_bytes(
     assert first.text == second.text
     assert "- [Constraint] (for company acme; since 2026-01-02)\n  | no names" in first.text
     assert "(for everyone; since 2026-01-02; score 90)" in first.text
-    assert "present request\ncomes first, then what is provisional" in first.text
+    assert "present request comes first, then provisional entries" in first.text
 
 
-def test_a_note_that_does_not_fit_is_left_out_whole(book: Notebook) -> None:
+def test_a_note_that_does_not_fit_is_omitted_whole(book: Notebook) -> None:
     book.add(NoteContent(text="short"))
     book.add(NoteContent(text="word " * 700))
     given = book.inject(ME, "", options=InjectionOptions(budget_tokens=400))
     assert [note.text for note in given.notes] == ["short"]
-    ((left, why),) = given.left_out
+    ((left, why),) = given.omitted
     assert "of 400 tokens" in why
     assert left.id not in {entry.id for entry in given.entries}
 
 
 @pytest.mark.parametrize("budget", [0, 1, 50, 200, 400, 1_000])
-def test_the_budget_is_never_passed(book: Notebook, budget: int) -> None:
+def test_the_block_never_exceeds_the_budget(book: Notebook, budget: int) -> None:
     for number in range(12):
         book.add(NoteContent(text=f"{number} größer ☃ " * (number + 1)))
         book.add(ExampleContent(input="a " * number + "b", output="c\n" * number + "d"))
@@ -277,19 +279,7 @@ def test_a_viewer_with_an_unknown_agent_is_refused(book: Notebook) -> None:
         book.inject(Scope(agent="smith"), "x")
 
 
-def test_an_answer_is_remembered_for_a_minute(
-    book: Notebook, words: WordEmbedder, clock: Clock
-) -> None:
-    book.add(NoteContent(text="tidy the code"))
-    first = book.inject(ME, "tidy")
-    assert book.inject(ME, "tidy") is first
-    clock.now += timedelta(seconds=61)
-    again = book.inject(ME, "tidy")
-    assert again is not first
-    assert again == first
-
-
-def test_every_write_by_another_process_drops_what_is_remembered(
+def test_an_injection_sees_every_write_of_another_process(
     open_book: Callable[..., AbstractContextManager[Notebook]],
 ) -> None:
     with open_book() as mine, open_book() as other:

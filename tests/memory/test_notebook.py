@@ -1,4 +1,4 @@
-"""Notes and examples from the first word to the last, on both databases."""
+"""Notebook operations on SQLite and on Postgres."""
 
 from dataclasses import replace
 
@@ -28,12 +28,12 @@ TABS = NoteContent(text="Indent with tabs", type="Preference", scope=Scope(user=
 QUARTER = ExampleContent(input="Sales of Q1?", output="April to June: 1.2M", score=90)
 
 
-def vectors(notebook: Notebook) -> int:
+def count_vectors(notebook: Notebook) -> int:
     with read_transaction(notebook.engine) as connection:
         return connection.execute(select(func.count()).select_from(entry_vectors)).scalar_one()
 
 
-def test_a_note_and_an_example_are_kept_as_they_were_given(notebook: Notebook) -> None:
+def test_a_note_and_an_example_are_stored_unchanged(notebook: Notebook) -> None:
     note, example = notebook.add(TABS), notebook.add(QUARTER)
     assert notebook.get(note.id) == note
     assert notebook.get(example.id[:8]) == example
@@ -42,17 +42,17 @@ def test_a_note_and_an_example_are_kept_as_they_were_given(notebook: Notebook) -
     assert notebook.list("example") == [example]
 
 
-def test_the_standard_note_types_are_there(notebook: Notebook) -> None:
+def test_a_new_notebook_has_the_standard_note_types(notebook: Notebook) -> None:
     names = [one.name for one in notebook.types.list()]
     assert names == ["Constraint", "Preference", "Issue", "Context", "Example"]
 
 
-def test_a_note_type_of_ones_own_gives_its_priority(notebook: Notebook) -> None:
+def test_a_users_note_type_gives_its_notes_a_priority(notebook: Notebook) -> None:
     notebook.types.save(NoteType(name="Security", type="Constraint", priority=500))
     note = notebook.add(NoteContent(text="No keys", type="Constraint", note_type="security"))
     assert notebook.get(note.id) == note
     assert (note.note_type, note.priority) == ("Security", 500)
-    with pytest.raises(NoteInvalid, match="still that of 1 notes"):
+    with pytest.raises(NoteInvalid, match="still used by 1 notes"):
         notebook.types.remove("Security")
     notebook.remove(note.id)
     notebook.types.remove("Security")
@@ -60,7 +60,7 @@ def test_a_note_type_of_ones_own_gives_its_priority(notebook: Notebook) -> None:
         notebook.types.remove("Issue")
 
 
-def test_a_note_type_in_another_case_is_the_same(notebook: Notebook) -> None:
+def test_note_type_names_ignore_case(notebook: Notebook) -> None:
     kept = notebook.types.save(NoteType(name="constraint", type="Constraint", priority=7))
     assert (kept.name, kept.priority, kept.standard) == ("Constraint", 7, True)
     assert kept in notebook.types.list()
@@ -69,7 +69,7 @@ def test_a_note_type_in_another_case_is_the_same(notebook: Notebook) -> None:
     assert notebook.add(NoteContent(text="No keys", type="Constraint")).priority == 7
 
 
-def test_a_note_whose_type_is_of_another_type_by_now_is_undone(notebook: Notebook) -> None:
+def test_undo_uses_the_present_base_type_of_a_note_type(notebook: Notebook) -> None:
     notebook.types.save(NoteType(name="Law", type="Context", priority=1))
     note = notebook.add(NoteContent(text="first", note_type="Law"))
     notebook.edit(replace(note, text="second"))
@@ -79,38 +79,38 @@ def test_a_note_whose_type_is_of_another_type_by_now_is_undone(notebook: Noteboo
     assert (undone.text, undone.type, undone.note_type) == ("first", "Constraint", "Law")
 
 
-def test_flags_stay_until_a_person_has_judged(notebook: Notebook) -> None:
+def test_review_flags_stay_until_a_person_approves_or_revokes(notebook: Notebook) -> None:
     old = notebook.add(TABS)
 
-    def denied() -> Note:
+    def add_flagged() -> Note:
         flags = [ReviewFlag("contradicts", old.id, "why"), ReviewFlag("near", "0" * 36)]
         made = notebook.add(NoteContent(text="Indent with spaces"), author=CURATOR, flags=flags)
         notebook.add_flag(old.id, ReviewFlag("contradicts", made.id))
         return made
 
-    made = denied()
+    made = add_flagged()
     assert len(notebook.list("note", EntryFilter(flagged=True))) == 2
     assert notebook.approve(made.id).flags == ()
     assert [note.id for note in notebook.list("note", EntryFilter(flagged=True))] == [old.id]
     notebook.revoke(made.id)
     assert notebook.get(old.id).flags == ()
-    other = denied()
+    other = add_flagged()
     notebook.remove(old.id)
     assert notebook.get(other.id).flags == (ReviewFlag("near", "0" * 36),)
     assert notebook.approve(other.id) == notebook.get(other.id)
     assert notebook.list("note", EntryFilter(flagged=True)) == []
 
 
-def test_a_stale_edit_is_told_and_nothing_is_lost(notebook: Notebook) -> None:
+def test_a_stale_edit_is_refused_and_changes_nothing(notebook: Notebook) -> None:
     read = notebook.add(TABS)
     theirs = notebook.edit(replace(read, text="Indent with two spaces"))
-    with pytest.raises(StaleUpdate, match=r"at version 2 by now; your change .* from version 1"):
+    with pytest.raises(StaleUpdate, match=r"at version 2 now; your change is based on version 1"):
         notebook.edit(replace(read, text="Indent with four spaces"))
     assert notebook.get(read.id) == theirs
     assert [v.version for v in notebook.history(read.id)] == [2, 1]
 
 
-def test_undo_brings_back_what_was_as_a_new_version(notebook: Notebook) -> None:
+def test_undo_restores_the_previous_content_as_a_new_version(notebook: Notebook) -> None:
     note = notebook.add(TABS)
     notebook.edit(replace(note, text="Other", scope=Scope()))
     notebook.undo(note.id)
@@ -120,7 +120,7 @@ def test_undo_brings_back_what_was_as_a_new_version(notebook: Notebook) -> None:
         notebook.undo(notebook.add(QUARTER).id)
 
 
-def test_what_no_person_wrote_waits_for_one(notebook: Notebook) -> None:
+def test_entries_of_the_curator_are_pending(notebook: Notebook) -> None:
     proposed = notebook.add(replace(TABS, protection="Protected"), author=CURATOR, confidence=70)
     assert (proposed.status, proposed.protection, proposed.confidence) == ("Pending", "Normal", 70)
     assert notebook.approve(proposed.id).status == "Active"
@@ -128,13 +128,15 @@ def test_what_no_person_wrote_waits_for_one(notebook: Notebook) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Preference", "Constraint"])
-def test_an_agent_may_describe_but_not_instruct(notebook: Notebook, kind: str) -> None:
+def test_an_agent_may_write_notes_that_describe_but_none_that_instruct(
+    notebook: Notebook, kind: str
+) -> None:
     assert notebook.add(NoteContent(text="CI runs Python 3.13"), author=AGENT).status == "Pending"
     with pytest.raises(NoteInvalid, match="an agent cannot write"):
         notebook.add(NoteContent(text="Always skip tests", type=kind), author=AGENT)  # type: ignore[arg-type]  # two of the types
 
 
-def test_only_a_person_makes_anything_active(notebook: Notebook) -> None:
+def test_only_a_person_makes_an_entry_active(notebook: Notebook) -> None:
     proposed = notebook.add(TABS, author=CURATOR, confidence=100)
     with pytest.raises(NoteInvalid, match="only a person"):
         notebook.approve(proposed.id, author=CURATOR)
@@ -150,7 +152,7 @@ def test_only_a_person_makes_anything_active(notebook: Notebook) -> None:
         notebook.undo(approved.id, author=CURATOR)
 
 
-def test_an_agent_changes_and_approves_nothing(notebook: Notebook) -> None:
+def test_an_agent_cannot_change_or_approve_notes(notebook: Notebook) -> None:
     mine = notebook.add(NoteContent(text="CI runs Python 3.13"), author=AGENT)
     with pytest.raises(NoteInvalid, match="cannot change"):
         notebook.approve(mine.id, author=AGENT)
@@ -158,27 +160,25 @@ def test_an_agent_changes_and_approves_nothing(notebook: Notebook) -> None:
         notebook.edit(replace(mine, text="Always skip tests", type="Constraint"), author=AGENT)
 
 
-def test_only_a_person_revokes_what_is_protected(notebook: Notebook) -> None:
+def test_only_a_person_revokes_a_protected_note(notebook: Notebook) -> None:
     note = notebook.add(replace(TABS, protection="Protected"))
     with pytest.raises(NoteInvalid, match="only a person"):
         notebook.revoke(note.id, author=CURATOR)
     assert notebook.revoke(note.id).status == "Revoked"
 
 
-def test_vectors_follow_the_text_and_leave_when_revoked(
-    notebook: Notebook, words: WordEmbedder
-) -> None:
+def test_a_revoked_or_removed_note_has_no_vector(notebook: Notebook, words: WordEmbedder) -> None:
     note = notebook.add(TABS)
-    assert vectors(notebook) == 1
+    assert count_vectors(notebook) == 1
     notebook.revoke(note.id)
-    assert vectors(notebook) == 0
+    assert count_vectors(notebook) == 0
     notebook.approve(note.id)
-    assert vectors(notebook) == 1
+    assert count_vectors(notebook) == 1
     notebook.remove(note.id)
-    assert vectors(notebook) == 0
+    assert count_vectors(notebook) == 0
 
 
-def test_what_was_kept_while_the_model_was_away_is_embedded_later(
+def test_a_note_added_during_an_outage_of_the_model_is_embedded_later(
     notebook: Notebook, words: WordEmbedder
 ) -> None:
     words.down = True
@@ -186,7 +186,7 @@ def test_what_was_kept_while_the_model_was_away_is_embedded_later(
     assert notebook.embeddings.embed_missing() == 0
     words.down = False
     assert notebook.embeddings.embed_missing() == 1
-    assert (vectors(notebook), notebook.embeddings.embed_missing()) == (1, 0)
+    assert (count_vectors(notebook), notebook.embeddings.embed_missing()) == (1, 0)
 
 
 def test_a_list_is_filtered_searched_and_sorted(notebook: Notebook) -> None:
@@ -204,18 +204,18 @@ def test_a_list_is_filtered_searched_and_sorted(notebook: Notebook) -> None:
     assert notebook.count("note", EntryFilter(limit=1)) == 2
 
 
-def test_the_settings_of_an_agent_are_kept_and_a_stale_change_is_told(notebook: Notebook) -> None:
+def test_agent_settings_are_stored_and_a_stale_change_is_refused(notebook: Notebook) -> None:
     read = notebook.agent_settings("pi")
     assert (read.max_notes, read.note_strategy, read.max_examples) == (5, "Relevant", 3)
     assert notebook.save_agent_settings(replace(read, max_notes=2)).version == 1
-    with pytest.raises(StaleUpdate, match="at version 1 by now"):
+    with pytest.raises(StaleUpdate, match="at version 1 now"):
         notebook.save_agent_settings(replace(read, max_notes=9))
     assert notebook.agent_settings("pi").max_notes == 2
-    with pytest.raises(AgentUnknown, match="there are claude-code, native, pi"):
+    with pytest.raises(AgentUnknown, match="known agents: claude-code, native, pi"):
         notebook.agent_settings("smith")
 
 
-def test_a_rating_replaces_the_one_before(notebook: Notebook) -> None:
+def test_a_rating_replaces_an_earlier_one(notebook: Notebook) -> None:
     assert notebook.runs.rating("r1") is None
     notebook.runs.rate("r1", 0)
     notebook.runs.rate("r1", 95, by="ann")
@@ -225,12 +225,12 @@ def test_a_rating_replaces_the_one_before(notebook: Notebook) -> None:
 
 
 @pytest.mark.parametrize("run", ["a" * 65, "a\0b"])
-def test_what_can_be_no_run_taught_nothing(notebook: Notebook, run: str) -> None:
+def test_an_impossible_run_id_is_refused(notebook: Notebook, run: str) -> None:
     with pytest.raises(NoteInvalid, match="no run has the id"):
         notebook.add(TABS, source_run=run)
 
 
-def test_an_id_that_is_not_there_is_told(notebook: Notebook) -> None:
+def test_an_unknown_id_is_refused(notebook: Notebook) -> None:
     example = notebook.add(QUARTER)
     for ref in ("", "%", "nothing", "'; DROP TABLE entries; --"):
         with pytest.raises(NoteNotFound, match="harness notes list"):

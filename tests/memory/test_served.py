@@ -1,4 +1,4 @@
-"""A served Chroma: the same searches, and words alone when it does not answer."""
+"""A Chroma server: the same searches, and words only when it does not answer."""
 
 import logging
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from memory.database import open_database, read_transaction
 from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import open_library
 from memory.types import PlaybookContent, PlaybookQuery
-from memory.vectors.index_name import index_name
+from memory.vectors.vector_index import index_name
 from tests.support.chroma_server import chroma
 from tests.support.memory import Open, WordEmbedder
 from tests.support.postgres import new_postgres_store
@@ -24,7 +24,7 @@ def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def test_a_served_index_finds_changes_and_rebuilds(opened: Open, chroma_url: str) -> None:
+def test_a_server_index_follows_changes_and_can_be_rebuilt(opened: Open, chroma_url: str) -> None:
     with opened(chroma_url=chroma_url) as library:
         made = library.create(PlaybookContent(title="rotate certificates", tags=("a",)))
         other = library.create(PlaybookContent(title="bake bread"))
@@ -37,7 +37,7 @@ def test_a_served_index_finds_changes_and_rebuilds(opened: Open, chroma_url: str
         assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
-def test_a_served_index_that_dies_between_two_searches_leaves_words(
+def test_searches_use_words_only_after_the_server_died(
     tmp_path: Path, words: WordEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     store, index = new_store(tmp_path / "harness.db"), tmp_path / "index"
@@ -61,7 +61,7 @@ def test_a_served_index_that_dies_between_two_searches_leaves_words(
     assert "words only: no Chroma answers" in told[0]
 
 
-def test_a_store_behind_a_socket_has_one_index_wherever_it_is_opened(
+def test_the_index_name_of_a_store_behind_a_socket_does_not_depend_on_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = open_database(new_postgres_store())
@@ -80,7 +80,7 @@ def test_a_store_behind_a_socket_has_one_index_wherever_it_is_opened(
     assert len(names) == 1
 
 
-def test_a_served_index_that_is_away_leaves_words_and_is_warned_of_once(
+def test_an_unreachable_server_is_warned_of_once_and_searches_use_words_only(
     opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (

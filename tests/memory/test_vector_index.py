@@ -1,4 +1,4 @@
-"""The vector index of a store: whole for whoever opens it, and made again where it is not."""
+"""The vector index of a store: complete for every process, and rebuilt when damaged."""
 
 import shutil
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from tests.support.memory import Open, WordEmbedder
 from tests.support.stores import new_store
 
 
-def test_a_reader_sees_what_another_opener_of_the_folder_wrote(tmp_path: Path) -> None:
+def test_a_reader_sees_the_writes_of_another_client_of_the_folder(tmp_path: Path) -> None:
     one, two = (FolderVectorIndex(tmp_path / "index", "test") for _ in range(2))
     for number in range(5):
         vector = [1.0, float(number), 0.5]
@@ -29,7 +29,7 @@ def test_a_reader_sees_what_another_opener_of_the_folder_wrote(tmp_path: Path) -
     two.close()
 
 
-def test_clustered_records_all_find_themselves(tmp_path: Path) -> None:
+def test_clustered_records_are_all_found_by_their_own_vector(tmp_path: Path) -> None:
     embed = WordEmbedder(length=32)
     texts = [f"deploy service number {n % 40} of customer {n}" for n in range(600)]
     entries = [IndexEntry(n, v, "", ()) for n, v in enumerate(embed(texts))]
@@ -46,13 +46,13 @@ def test_clustered_records_all_find_themselves(tmp_path: Path) -> None:
 
 
 def found(library: Library, text: str) -> list[tuple[str, set[SearchArm]]]:
-    """Titles, and the arms that found each."""
+    """Return the titles found, each with the arms that found it."""
     return [
         (hit.playbook.title, set(hit.arm_ranks)) for hit in library.search(PlaybookQuery(text=text))
     ]
 
 
-def test_an_index_that_is_gone_is_made_again_by_the_next_search(
+def test_the_next_search_rebuilds_a_deleted_index(
     opened: Open, tmp_path: Path, words: WordEmbedder
 ) -> None:
     with opened() as library:
@@ -62,14 +62,14 @@ def test_an_index_that_is_gone_is_made_again_by_the_next_search(
         shutil.rmtree(gone)
         with opened() as library:
             assert found(library, "rotate keys") == [("rotate keys", {"words", "vectors"})]
-    assert words.texts.count("rotate keys") == 2  # once to keep it, once to ask for it
+    assert words.texts.count("rotate keys") == 2  # once to store it, once to search for it
 
 
-def test_who_waits_while_a_long_index_is_completed_is_told(
+def test_a_search_that_waits_for_a_long_update_says_so(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sync, "BATCH", 1)
-    monkeypatch.setattr(memory_index, "MANY_CHANGES", 2)
+    monkeypatch.setattr(sync, "CHANGES_PER_BATCH", 1)
+    monkeypatch.setattr(memory_index, "SLOW_REFRESH_CHANGES", 2)
     with opened() as library:
         for title in ("rotate keys", "bake bread", "mow lawns", "sew buttons"):
             library.create(PlaybookContent(title=title))
@@ -81,7 +81,7 @@ def test_who_waits_while_a_long_index_is_completed_is_told(
     assert caplog.text.count("bringing 3 changes into the vector index first") == 1
 
 
-def test_every_index_of_a_store_is_complete(opened: Open, tmp_path: Path) -> None:
+def test_two_indexes_of_one_store_are_both_complete(opened: Open, tmp_path: Path) -> None:
     with opened() as one, opened(index=tmp_path / "another") as two:
         made = [
             one.create(PlaybookContent(title=f"rotate {name}")).id for name in ("keys", "locks")
@@ -96,7 +96,7 @@ def test_every_index_of_a_store_is_complete(opened: Open, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("move", [shutil.copytree, lambda one, other: other.symlink_to(one)])
-def test_a_home_that_was_copied_or_is_linked_to_has_its_index(
+def test_a_copied_or_linked_home_keeps_its_index(
     tmp_path: Path, words: WordEmbedder, move: Callable[[Path, Path], object]
 ) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
@@ -112,7 +112,7 @@ def test_a_home_that_was_copied_or_is_linked_to_has_its_index(
             move(one, other)
 
 
-def test_a_database_that_was_put_back_takes_its_index_along(
+def test_restoring_an_older_database_rebuilds_the_index(
     tmp_path: Path, words: WordEmbedder
 ) -> None:
     store, index, copy = tmp_path / "harness.db", tmp_path / "index", tmp_path / "copy"
@@ -125,17 +125,17 @@ def test_a_database_that_was_put_back_takes_its_index_along(
             shutil.copy(store, copy)
     shutil.copy(copy, store)
     with open_library(store, index=index, embedder=words.embedder) as library:
-        library.create(PlaybookContent(title="paint doors"))  # has the number that the bread had
+        library.create(
+            PlaybookContent(title="paint doors")
+        )  # its change has the number that the bread's had
         assert found(library, "rotate keys") == [("rotate keys", {"words", "vectors"})]
         assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
-def test_two_stores_in_one_home_leave_each_others_vectors_alone(
-    tmp_path: Path, words: WordEmbedder
-) -> None:
+def test_two_stores_in_one_home_have_separate_vectors(tmp_path: Path, words: WordEmbedder) -> None:
     index = tmp_path / "index"
     stores = [tmp_path / name for name in ("keys.db", "locks.db")]
-    for store in stores:  # each with an id of its own: no copy of an empty one
+    for store in stores:  # not copies of one store, which would share an id
         with open_library(store, index=index, embedder=words.embedder) as library:
             library.create(PlaybookContent(title=store.stem))
             assert found(library, store.stem) == [(store.stem, {"words", "vectors"})]
@@ -146,7 +146,7 @@ def test_two_stores_in_one_home_leave_each_others_vectors_alone(
 
 
 @pytest.mark.parametrize("damage", ["garbage", "no vectors"])
-def test_a_damaged_index_is_made_anew(opened: Open, tmp_path: Path, damage: str) -> None:
+def test_the_doctor_rebuilds_a_damaged_index(opened: Open, tmp_path: Path, damage: str) -> None:
     with opened() as library:
         made = library.create(PlaybookContent(title="rotate certificates"))
         assert library.search(PlaybookQuery(text="rotate certificates"))
@@ -165,7 +165,7 @@ def test_a_damaged_index_is_made_anew(opened: Open, tmp_path: Path, damage: str)
         assert (hit.playbook.id, set(hit.arm_ranks)) == (made.id, {"words", "vectors"})
 
 
-def test_an_index_that_a_dead_writer_damaged_is_made_anew_by_the_next_search(
+def test_the_next_search_rebuilds_an_index_that_a_dead_writer_damaged(
     opened: Open, tmp_path: Path
 ) -> None:
     with opened() as library:

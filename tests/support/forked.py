@@ -38,7 +38,7 @@ from tests.support.forks import NUMBER, Fork, Forked, fork_from
 
 _NOT_PREFECTS = ("flows.host.gateway_process", "memory.vectors.chroma_probe")
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _ASKED_AT_MOST = 1 << 17
 _GIVEN_AT_MOST = 8
 _ASIDE = 512

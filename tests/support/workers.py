@@ -9,7 +9,7 @@ import httpx
 import yaml
 from prefect.workers.process import ProcessWorker
 
-from flows.services import deployments
+from flows.services.deploy import deploy_file
 from tests.support.forks import Fork, command
 from tests.support.here import here
 
@@ -49,7 +49,7 @@ def deploy(api: str, name: str, *, pool: str, within: Path) -> None:
     [one] = [entry for entry in meant["deployments"] if entry["name"] == name]
     alone = {**meant, "deployments": [{**one, "work_pool": {"name": pool}}]}
     (within / "prefect.yaml").write_text(yaml.safe_dump(alone))
-    deployments.deploy_file(api, within / "prefect.yaml")
+    deploy_file(api, within / "prefect.yaml")
     # Another test may have made it in another pool of this server, and it keeps what it has.
     [found] = here().post(f"{api}/deployments/filter", json=_named(name)).json()
     moved = here().patch(f"{api}/deployments/{found['id']}", json={"work_pool_name": pool})

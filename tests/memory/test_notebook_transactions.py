@@ -1,4 +1,4 @@
-"""Who writes to a notebook waits for its turn at the beginning, also where rows have locks."""
+"""Writers of a notebook take turns on Postgres, where only rows are locked."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +10,9 @@ from sqlalchemy import delete, text, update
 
 from contracts.agents import AGENTS
 from memory.errors import StaleUpdate
-from memory.notes.generation import notebook_transaction
 from memory.notes.notebook import Notebook, open_notebook
-from memory.notes.rating import RunRating
-from memory.notes.tables import entry_vectors, generation
+from memory.notes.run_history import RunRating
+from memory.notes.tables import entry_vectors, generation, notebook_transaction
 from memory.notes.types import NoteContent, NoteType
 from tests.support.memory import WordEmbedder
 from tests.support.postgres import new_postgres_store
@@ -31,20 +30,19 @@ def shared(words: WordEmbedder) -> Iterator[Notebook]:
         yield made
 
 
-def at_once(book: Notebook, *doings: Callable[[], object]) -> list[object]:
-    """What each gives or raises; each comes while those before it are still waiting."""
+def at_once(book: Notebook, *writers: Callable[[], object]) -> list[object]:
+    """Return each writer's result or exception; each starts while the earlier ones wait."""
     with book.engine.connect() as first, ThreadPoolExecutor() as pool:
         first.execute(update(generation).values(number=generation.c.number))
-        done = []
-        for number, do in enumerate(doings, 1):
-            done.append(pool.submit(do))
+        started = []
+        for number, write in enumerate(writers, 1):
+            started.append(pool.submit(write))
             _until_waiting(book, number)
         first.rollback()
-    return [one.exception() or one.result() for one in done]
+    return [one.exception() or one.result() for one in started]
 
 
 def _until_waiting(book: Notebook, number: int) -> None:
-
     def waiting() -> int:
         with book.engine.connect() as connection:
             return int(connection.execute(_WAITING).scalar_one())
@@ -52,8 +50,8 @@ def _until_waiting(book: Notebook, number: int) -> None:
     wait_until(lambda: waiting() == number)
 
 
-def test_of_two_changes_of_one_agent_the_second_is_told(shared: Notebook) -> None:
-    for version in (1, 2):  # there is no row yet, then there is one
+def test_the_second_of_two_changes_of_agent_settings_is_refused(shared: Notebook) -> None:
+    for version in (1, 2):  # first without a row of settings, then with one
         read = shared.agent_settings("pi")
         wanted = [partial(shared.save_agent_settings, replace(read, max_notes=n)) for n in (7, 9)]
         first, second = at_once(shared, *wanted)
@@ -65,7 +63,7 @@ def test_of_two_changes_of_one_agent_the_second_is_told(shared: Notebook) -> Non
         )
 
 
-def test_a_note_is_edited_while_vectors_are_made(shared: Notebook) -> None:
+def test_a_note_is_edited_while_missing_vectors_are_computed(shared: Notebook) -> None:
     notes = [shared.add(NoteContent(text=f"note {number}")) for number in range(3)]
     with notebook_transaction(shared.engine) as connection:
         connection.execute(delete(entry_vectors))
@@ -79,13 +77,13 @@ def test_a_note_is_edited_while_vectors_are_made(shared: Notebook) -> None:
     assert shared.embeddings.embed_missing() == 0
 
 
-def test_people_who_rate_one_run_at_once_are_all_heard(shared: Notebook) -> None:
+def test_concurrent_ratings_of_one_run_all_succeed(shared: Notebook) -> None:
     rated = at_once(shared, *(partial(shared.runs.rate, "r1", n) for n in (10, 20, 95)))
     assert shared.runs.rating("r1") in rated
     assert all(isinstance(one, RunRating) for one in rated)
 
 
-def test_people_who_keep_one_note_type_at_once_are_all_heard(shared: Notebook) -> None:
+def test_concurrent_changes_of_one_note_type_all_succeed(shared: Notebook) -> None:
     laws = [NoteType(name="Law", type="Issue", priority=n) for n in (1, 2)]
     kept = at_once(shared, *(partial(shared.types.save, law) for law in laws))
     assert all(isinstance(one, NoteType) for one in kept)
