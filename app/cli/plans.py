@@ -1,7 +1,6 @@
 """`harness plan`, `harness approvals` and `harness repl`: plans, and decisions about them."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -68,9 +67,13 @@ def plan(
     """Make a plan from a prompt, show it, and run it; the policy checks each step."""
     settings = load_settings()
     check_text("--model", model or "")
-    request = replace(
-        _request(prompt, repo, grant or [], intent_from, untrusted=untrusted),
+    request = _request(
+        prompt,
+        repo,
+        grants=frozenset(grant or ()),
         allow_change=tuple(allow_change or ()),
+        intent_from=intent_from,
+        untrusted=untrusted,
     )
     with plan_dependencies(settings, planner=model, ask_person=terminal_prompt()) as dependencies:
         made = draft_plan(dependencies, request)
@@ -186,18 +189,26 @@ def _decide(approval: str, status: ApprovalStatus, *, reason: str, as_json: bool
 
 
 def _request(
-    prompt: str, repo: str, grants: list[str], intent_from: Path | None, *, untrusted: bool
+    prompt: str,
+    repo: str,
+    *,
+    grants: frozenset[str],
+    allow_change: tuple[str, ...],
+    intent_from: Path | None,
+    untrusted: bool,
 ) -> PlanRequest:
     if not prompt.strip():
         raise OptionInvalid("the prompt is empty: describe what you want")
     text = read_intent(intent_from, untrusted=untrusted)
-    granted = frozenset(grants)
-    if intent_from is not None and untrusted:
-        return PlanRequest(
-            prompt=prompt, repo=repo, grants=granted, intent=text, intent_from=intent_from.name
-        )
-    words = "\n\n".join(part for part in (prompt, text) if part)
-    return PlanRequest(prompt=words, repo=repo, grants=granted)
+    apart = intent_from is not None and untrusted
+    return PlanRequest(
+        prompt=prompt if apart else "\n\n".join(filter(None, (prompt, text))),
+        repo=repo,
+        grants=grants,
+        allow_change=allow_change,
+        intent=text if apart else None,
+        intent_from=intent_from.name if apart and intent_from else "",
+    )
 
 
 def _consent(

@@ -76,7 +76,7 @@ NOT_AVAILABLE = 3
         ),
         (("events", "replay", "--run", "nope"), BAD, "has no run 'nope'"),
         (("ui", "--host", "x\udcff"), BAD, "pages cannot be served at 'x\\udcff'"),
-        (("plan", "x\udcff"), BAD, "the prompt holds '\\udcff'"),
+        (("plan", "x\udcff"), BAD, "the prompt or the intent holds '\\udcff'"),
         (("plan", "x", "--repo", ""), BAD, "no repository is named"),
         *(
             (
