@@ -1,1 +1,1 @@
-"""Floor 4: the command line and the pages."""
+"""The command line and the web pages."""

@@ -1,4 +1,4 @@
-"""`python -m app` is `harness`."""
+"""`python -m app` runs `harness`."""
 
 from app.start import main
 

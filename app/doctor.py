@@ -1,4 +1,4 @@
-"""What a run needs, each looked at once. Nothing is started and nothing is changed."""
+"""Checks of `harness doctor`. They start and change nothing."""
 
 import shutil
 import subprocess
@@ -22,7 +22,7 @@ MIN_FREE_GB = 2.0
 
 
 class Check(NamedTuple):
-    """One thing that a run needs, and what was found of it."""
+    """The result of one check."""
 
     what: str
     ok: bool
@@ -30,9 +30,9 @@ class Check(NamedTuple):
 
 
 def check_requirements() -> list[Check]:
-    """Look at everything that a run needs."""
+    """Check everything that a run needs."""
     settings = load_settings()
-    looks: dict[str, Callable[[Settings], str]] = {
+    checks: dict[str, Callable[[Settings], str]] = {
         "python": lambda _: sys.version.split()[0],
         "git": _git,
         "settings": lambda _: f"{config_file()}{'' if config_file().exists() else ' (none)'}",
@@ -40,18 +40,18 @@ def check_requirements() -> list[Check]:
         "docker": _docker,
         "image": _image,
         "prefect": _prefect,
-        "kept": _kept_processes,
+        "kept": _daemons,
         "worker": _worker,
         "model": _model,
     }
-    return [_look(what, look, settings) for what, look in looks.items()]
+    return [_check(name, check, settings) for name, check in checks.items()]
 
 
-def _look(what: str, look: Callable[[Settings], str], settings: Settings) -> Check:
+def _check(name: str, check: Callable[[Settings], str], settings: Settings) -> Check:
     try:
-        return Check(what, True, look(settings))
-    except (HarnessError, OSError) as error:  # the latter where the home is no folder
-        return Check(what, False, str(error))
+        return Check(name, True, check(settings))
+    except (HarnessError, OSError) as error:  # OSError: the home is a file, for example
+        return Check(name, False, str(error))
 
 
 def _git(_: Settings) -> str:
@@ -64,10 +64,10 @@ def _git(_: Settings) -> str:
 
 def _home(settings: Settings) -> str:
     check_home(settings.home)
-    place = next(p for p in (settings.home, *settings.home.parents) if p.exists())
-    free_gb = shutil.disk_usage(place).free / 1e9
+    existing = next(p for p in (settings.home, *settings.home.parents) if p.exists())
+    free_gb = shutil.disk_usage(existing).free / 1e9
     if free_gb < MIN_FREE_GB:
-        raise HarnessError(f"{place} has {free_gb:.1f} GB free; runs want {MIN_FREE_GB:g} GB")
+        raise HarnessError(f"{existing} has {free_gb:.1f} GB free; runs need {MIN_FREE_GB:g} GB")
     return f"{settings.home} ({free_gb:.0f} GB free)"
 
 
@@ -92,21 +92,21 @@ def _prefect(settings: Settings) -> str:
         return f"{client.api_version()} at {api}"
 
 
-def _kept_processes(settings: Settings) -> str:
-    fallen = [f"{one.title} died: see {one.log}" for one in local_stack.crashed_daemons(settings)]
-    if fallen:
-        raise HarnessError(f"{'; '.join(fallen)}. `harness up` starts what is missing")
-    return "nothing that was started has died"
+def _daemons(settings: Settings) -> str:
+    crashed = [f"{one.title} died: see {one.log}" for one in local_stack.crashed_daemons(settings)]
+    if crashed:
+        raise HarnessError(f"{'; '.join(crashed)}. Restart with `harness up`")
+    return "no process has died"
 
 
 def _worker(settings: Settings) -> str:
     api = prefect_server.current_api_url(settings)
-    online = online_workers(api) if api else None
-    if online is None:
-        return "no work pool yet: `harness up` makes it, for runs started from Prefect"
-    if not online:
-        raise HarnessError(f"the work pool {WORK_POOL!r} has no worker: `harness up` starts one")
-    return ", ".join(online)
+    workers = online_workers(api) if api else None
+    if workers is None:
+        return "no work pool yet: `harness up` creates it, for runs started from Prefect"
+    if not workers:
+        raise HarnessError(f"the work pool {WORK_POOL!r} has no worker: start one by `harness up`")
+    return ", ".join(workers)
 
 
 def _model(settings: Settings) -> str:

@@ -1,4 +1,4 @@
-"""Where the command `harness` begins: before what takes a fifth of a second to import."""
+"""Entry point of the command `harness`: prepares the process, then imports the command line."""
 
 import os
 import signal
@@ -9,11 +9,10 @@ from io import TextIOWrapper
 def main() -> None:
     """Import the command line and run it.
 
-    A Ctrl-C while it is imported finds nothing begun: the process ends by the signal, as a
-    shell's own commands do, without a traceback. If Ctrl-C was ignored when we were started
-    (by `nohup`, or as a background job), it stays ignored.
+    A Ctrl-C during the import ends the process by the signal and without a traceback, as with
+    any shell command. If the parent ignores Ctrl-C (`nohup`, background jobs), it stays ignored.
     """
-    _open_streams()
+    _prepare_streams()
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -24,10 +23,11 @@ def main() -> None:
     run()
 
 
-def _open_streams() -> None:
-    """Have all three, and no text that they cannot take: whatever was typed or kept is told."""
+def _prepare_streams() -> None:
+    """Open closed standard streams on /dev/null, and accept text that their encoding lacks."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if vars(sys)[name] is None:  # closed, as by `<&-`: else a file of ours would take its place
+        # After `<&-` the next file that this process opens would get the number of the stream.
+        if vars(sys)[name] is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
             os.set_inheritable(number, True)
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))

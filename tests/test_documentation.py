@@ -12,7 +12,7 @@ import typer
 import yaml
 from pydantic import BaseModel
 
-from app.cli.main import app
+from app.cli.main import COMMANDS, command_line
 from blueprints.dry_run import dry_run
 from blueprints.types import Blueprint
 from flows.config.memory import MemorySettings
@@ -59,7 +59,7 @@ def test_every_command_on_a_page_exists(page: Path) -> None:
 
 def commands() -> set[object]:
     """Every command, as its name or as the pair of its group's name and its own."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(command_line(*COMMANDS))
     names: set[object] = set()
     for name, command in getattr(root, "commands", {}).items():
         inner = getattr(command, "commands", None)

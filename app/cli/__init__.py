@@ -1,1 +1,1 @@
-"""The `harness` command, one file per group of commands."""
+"""The commands of `harness`, one module for each group."""

@@ -1,27 +1,23 @@
-"""`harness agents`: how many notes and examples each agent is given, and chosen how."""
+"""`harness agents`: how many notes and examples each agent gets, and how they are selected."""
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.output import print_json, print_result
-from app.terminal.present import print_table
-
-if TYPE_CHECKING:
-    from memory.notes.agent_settings import AgentSettings
+from app.terminal.output import print_json, print_result, print_table
+from flows.recall.library import configured_notebook
+from memory.notes.agent_settings import AgentSettings
 
 Name = Annotated[str, typer.Argument(help="An agent, such as native.")]
 
-app = typer.Typer(help="What each agent is given of notes and examples.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List agents and their settings."""
-    from flows.recall.library import configured_notebook
-
+    """List the settings of all agents."""
     with configured_notebook() as book:
         found = [book.agent_settings(name) for name in book.agents]
     if as_json:
@@ -33,31 +29,39 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show(agent: Name, as_json: AsJson = False) -> None:
-    """Show one agent's settings."""
-    from flows.recall.library import configured_notebook
-
+    """Show the settings of one agent."""
     with configured_notebook() as book:
         found = book.agent_settings(agent)
-    _tell(found, as_json)
+    _print(found, as_json)
 
 
 @app.command("set")
 def set_(
     agent: Name,
-    inject_notes: Annotated[bool | None, typer.Option("--notes/--no-notes")] = None,
-    max_notes: Annotated[int | None, typer.Option(help="1 to 20.")] = None,
-    note_strategy: Annotated[str | None, typer.Option(help="Relevant, Recent or All.")] = None,
-    inject_examples: Annotated[bool | None, typer.Option("--examples/--no-examples")] = None,
-    max_examples: Annotated[int | None, typer.Option(help="1 to 10.")] = None,
-    example_strategy: Annotated[str | None, typer.Option(help="Semantic, Recent or Rated.")] = None,
-    budget_tokens: Annotated[int | None, typer.Option(help="For both together.")] = None,
-    version: Annotated[int | None, typer.Option(help="Refuse at another version.")] = None,
+    inject_notes: Annotated[
+        bool | None, typer.Option("--notes/--no-notes", help="Add notes to prompts.")
+    ] = None,
+    max_notes: Annotated[int | None, typer.Option(help="Maximum of notes, 1 to 20.")] = None,
+    note_strategy: Annotated[
+        str | None, typer.Option(help="Selection of notes: Relevant, Recent or All.")
+    ] = None,
+    inject_examples: Annotated[
+        bool | None, typer.Option("--examples/--no-examples", help="Add examples to prompts.")
+    ] = None,
+    max_examples: Annotated[int | None, typer.Option(help="Maximum of examples, 1 to 10.")] = None,
+    example_strategy: Annotated[
+        str | None, typer.Option(help="Selection of examples: Semantic, Recent or Rated.")
+    ] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option(help="Maximum of tokens for notes and examples together.")
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(help="Refuse the change if the settings have another version.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change an agent's settings; what is not named stays."""
-    from flows.recall.library import configured_notebook
-
-    named = {
+    """Change settings of an agent; options that are not given stay unchanged."""
+    options = {
         "inject_notes": inject_notes,
         "max_notes": max_notes,
         "note_strategy": note_strategy,
@@ -67,21 +71,21 @@ def set_(
         "budget_tokens": budget_tokens,
         "version": version,
     }
-    given = {name: value for name, value in named.items() if value is not None}
+    changes = {name: value for name, value in options.items() if value is not None}
     with configured_notebook() as book:
-        asked = replace(book.agent_settings(agent), **given)  # type: ignore[arg-type]  # the fields' own types
-        after = book.save_agent_settings(asked)
-    _tell(after, as_json)
+        wanted = replace(book.agent_settings(agent), **changes)  # type: ignore[arg-type]  # checked when saved
+        saved = book.save_agent_settings(wanted)
+    _print(saved, as_json)
 
 
-def _tell(found: "AgentSettings", as_json: bool) -> None:
+def _print(found: AgentSettings, as_json: bool) -> None:
     line = f"{found.agent}: notes {_notes(found)}; examples {_examples(found)}"
     print_result(asdict(found), f"{line}; {found.budget_tokens} tokens", as_json)
 
 
-def _notes(found: "AgentSettings") -> str:
+def _notes(found: AgentSettings) -> str:
     return f"{found.max_notes} {found.note_strategy}" if found.inject_notes else "none"
 
 
-def _examples(found: "AgentSettings") -> str:
+def _examples(found: AgentSettings) -> str:
     return f"{found.max_examples} {found.example_strategy}" if found.inject_examples else "none"

@@ -1,67 +1,83 @@
-"""`harness blueprints`: which there are, what is in one, whether it would run."""
+"""`harness blueprints`: list, inspect and check blueprints."""
 
 from dataclasses import asdict
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.output import print_json, print_line
-from app.terminal.present import print_table
+from app.terminal.output import print_json, print_line, print_table
+from blueprints.dry_run import dry_run
+from blueprints.find import find_blueprint, installed_blueprints
 from contracts.agents import NATIVE
 from contracts.errors import BlueprintInvalid
-
-if TYPE_CHECKING:
-    from blueprints.types import Blueprint
+from flows.runs.request import agentic_nodes
+from nodes.agents.allowed_tools import check_allowed_tools
 
 Ref = Annotated[str, typer.Argument(help="A name, or path/to/file.py:attribute.")]
 
-app = typer.Typer(help="Which blueprints there are, and what is in one.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the blueprints that are built in or installed."""
-    from blueprints.find import installed_blueprints
-
-    known = installed_blueprints()
+    """List built-in and installed blueprints."""
+    found = [
+        {
+            "name": name,
+            "description": "" if isinstance(one, BlueprintInvalid) else one.description,
+            "error": str(one) if isinstance(one, BlueprintInvalid) else None,
+        }
+        for name, one in installed_blueprints().items()
+    ]
     if as_json:
-        print_json([_entry(name, found) for name, found in known.items()])
+        print_json(found)
     else:
-        rows = [(name, _does(found)) for name, found in known.items()]
-        print_table(("blueprint", "what it does"), rows)
+        rows = [
+            (
+                str(one["name"]),
+                f"BROKEN: {one['error']}" if one["error"] else str(one["description"]),
+            )
+            for one in found
+        ]
+        print_table(("blueprint", "description"), rows)
 
 
 @app.command("show")
-def show_(blueprint: Ref, as_json: AsJson = False) -> None:
+def show(blueprint: Ref, as_json: AsJson = False) -> None:
     """Show the nodes and options of a blueprint."""
-    from blueprints.find import find_blueprint
-
     found = find_blueprint(blueprint)
+    nodes = dry_run(found)
     if as_json:
-        print_json(_document(found))
-    else:
-        _show(found)
+        print_json(
+            {
+                "name": found.name,
+                "description": found.description,
+                "nodes": [asdict(node) for node in nodes],
+                "options": dict(found.options),
+            }
+        )
+        return
+    print_line(f"{found.name}: {found.description}")
+    rows = [(node.name, node.type, node.description) for node in nodes]
+    print_table(("node", "type", "description"), rows)
+    for name, meaning in found.options.items():
+        print_line(f"--set {name}=…  {meaning}")
 
 
 @app.command("check")
 def check(
     blueprint: Ref,
-    intent: Annotated[str, typer.Option(help="The intent that prompts are made with.")] = "…",
-    agent: Annotated[str, typer.Option(help="Who is to do nodes that name no agent.")] = NATIVE,
+    intent: Annotated[str, typer.Option(help="Intent to build the prompts with.")] = "…",
+    agent: Annotated[str, typer.Option(help="Agent for nodes that do not name one.")] = NATIVE,
     as_json: AsJson = False,
 ) -> None:
-    """Dry run: show every node and prompt; nothing is executed."""
-    from blueprints.dry_run import dry_run
-    from blueprints.find import find_blueprint
-    from flows.runs.request import agentic_nodes
-    from nodes.agents.allowed_tools import check_allowed_tools
-
+    """Show every node and prompt without executing anything."""
     found = find_blueprint(blueprint)
     planned = dry_run(found, intent=intent)
-    for asked in agentic_nodes(found):
-        check_allowed_tools(asked.agent or agent, asked.allowed_tools)
+    for agentic in agentic_nodes(found):
+        check_allowed_tools(agentic.agent or agent, agentic.allowed_tools)
     if as_json:
         print_json([asdict(node) for node in planned])
         return
@@ -72,34 +88,3 @@ def check(
         if node.prompt is not None:
             print_line(indent(node.prompt.strip(), "  | "))
     print_line(f"ok: {len(planned)} nodes, nothing was executed")
-
-
-def _entry(name: str, found: "Blueprint | BlueprintInvalid") -> dict[str, str | None]:
-    if isinstance(found, BlueprintInvalid):
-        return {"name": name, "description": "", "error": str(found)}
-    return {"name": name, "description": found.description, "error": None}
-
-
-def _does(found: "Blueprint | BlueprintInvalid") -> str:
-    return f"BROKEN: {found}" if isinstance(found, BlueprintInvalid) else found.description
-
-
-def _show(found: "Blueprint") -> None:
-    from blueprints.dry_run import dry_run
-
-    print_line(f"{found.name}: {found.description}")
-    nodes = dry_run(found)
-    print_table(("node", "type", "what it does"), [(n.name, n.type, n.description) for n in nodes])
-    for name, meaning in found.options.items():
-        print_line(f"--set {name}=…  {meaning}")
-
-
-def _document(found: "Blueprint") -> dict[str, object]:
-    from blueprints.dry_run import dry_run
-
-    return {
-        "name": found.name,
-        "description": found.description,
-        "nodes": [asdict(node) for node in dry_run(found)],
-        "options": dict(found.options),
-    }

@@ -1,256 +1,345 @@
-"""What `harness notes` and `harness examples` share: lists, approval, editing."""
+"""Commands and options that `harness notes` and `harness examples` share."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 import typer
 
 from app.terminal.editor import edit_text, save_if_rejected
+from app.terminal.files import read_file
 from app.terminal.identity import user_name
-from app.terminal.options import AsJson
-from app.terminal.output import print_json, print_line, print_result
-from app.terminal.present import print_table
+from app.terminal.options import MAX_ROWS, AsJson, resolve_run_id
+from app.terminal.output import print_json, print_line, print_result, print_table
 from contracts.errors import OptionInvalid
+from flows.config.settings import load_settings
+from flows.recall.library import configured_notebook
+from flows.runs.runs import find_run
+from memory.errors import NoteInvalid, StaleUpdate
+from memory.notes.content import (
+    BASE_TYPES,
+    ENTRY_STATUSES,
+    editable_json,
+    effective_status,
+    entry_json,
+    kind_of,
+    match_word,
+    parse_edited_json,
+    searchable_text,
+)
+from memory.notes.notebook import Notebook
+from memory.notes.types import (
+    Author,
+    Entry,
+    EntryContent,
+    EntryFields,
+    EntryFilter,
+    EntryKind,
+    Example,
+    Note,
+)
+from memory.scope import Scope, scope_label
+from nodes.text import escape_invisible, strip_control_characters
 
-if TYPE_CHECKING:
-    from memory.notes.notebook import Notebook
-    from memory.notes.types import Author, Entry, EntryContent, EntryFilter, EntryKind
+E = TypeVar("E", Note, Example)
 
-Change = Callable[["Notebook", str, "Author"], "Entry"]
+Ref = Annotated[str, typer.Argument(help="An id, or the beginning of one.")]
+Agent = Annotated[str | None, typer.Option(help="Only for this agent.")]
+User = Annotated[str | None, typer.Option(help="Only for this user.")]
+Company = Annotated[str | None, typer.Option(help="Only for this company.")]
+Pending = Annotated[bool, typer.Option("--pending", help="Use it only after an approval.")]
+Days = Annotated[
+    float | None,
+    typer.Option("--provisional", metavar="DAYS", min=0.001, help="Expire after so many days."),
+]
+Protected = Annotated[
+    bool | None, typer.Option("--protected/--unprotected", help="Only a person may revoke it.")
+]
+File = Annotated[
+    Path | None, typer.Option(help="JSON file with new content; missing fields stay unchanged.")
+]
+Version = Annotated[
+    int | None, typer.Option(help="Refuse the change if the entry has another version.")
+]
+Undo = Annotated[bool, typer.Option("--undo", help="Undo the last change.")]
+StatusFilter = Annotated[str | None, typer.Option(help="Pending, Active or Revoked.")]
+ContainsText = Annotated[str, typer.Option(help="Only entries with all of these words.")]
+FromRun = Annotated[str | None, typer.Option(help="Only entries from this run.")]
+Limit = Annotated[int | None, typer.Option(min=0, max=MAX_ROWS, help="Maximum of entries.")]
 
 
-def entry_commands(app: typer.Typer, kind: "EntryKind") -> None:
-    """Give notes or examples the commands that they have in common."""
+def add_shared_commands(app: typer.Typer, kind: EntryKind) -> None:
+    """Add the commands that are the same for notes and examples."""
     one = typer.Argument(metavar=kind.upper(), help="An id, or the beginning of one.")
-    some = typer.Argument(metavar=kind.upper(), help="Ids, or the beginnings of some.")
+    several = typer.Argument(metavar=kind.upper(), help="Ids, or beginnings of ids.")
 
     @app.command("show", help=f"Show one {kind}.")
-    def show_(
+    def show(
         entry: Annotated[str, one],
-        history: Annotated[bool, typer.Option("--history", help="Every version.")] = False,
+        history: Annotated[bool, typer.Option("--history", help="Show all versions.")] = False,
         as_json: AsJson = False,
     ) -> None:
-        show_entry(kind, entry, history, as_json)
+        _show(kind, entry, history=history, as_json=as_json)
 
-    @app.command("approve", help=f"Make {kind}s Active: agents are given them from now on.")
-    def approve(refs: Annotated[list[str], some], as_json: AsJson = False) -> None:
-        change_entries(
-            kind, refs, lambda b, ref, by: b.approve(ref, author=by), "approved", as_json
-        )
+    @app.command("approve", help=f"Make {kind}s Active, so that agents get them.")
+    def approve(refs: Annotated[list[str], several], as_json: AsJson = False) -> None:
+        change_entries(kind, refs, Notebook.approve, "approved", as_json)
 
-    @app.command("revoke", help=f"Give {kind}s to nobody any more; they stay to be looked at.")
-    def revoke(refs: Annotated[list[str], some], as_json: AsJson = False) -> None:
-        change_entries(kind, refs, lambda b, ref, by: b.revoke(ref, author=by), "revoked", as_json)
+    @app.command("revoke", help=f"Stop giving {kind}s to agents, without deleting them.")
+    def revoke(refs: Annotated[list[str], several], as_json: AsJson = False) -> None:
+        change_entries(kind, refs, Notebook.revoke, "revoked", as_json)
 
-    @app.command("rm", help=f"Delete {kind}s for good, with their history.")
-    def rm(refs: Annotated[list[str], some], as_json: AsJson = False) -> None:
-        change_entries(kind, refs, lambda b, ref, _: b.remove(ref), "deleted", as_json)
+    @app.command("rm", help=f"Delete {kind}s and their history.")
+    def rm(refs: Annotated[list[str], several], as_json: AsJson = False) -> None:
+        def remove(book: Notebook, ref: str, author: Author) -> Entry:
+            del author
+            return book.remove(ref)
 
-
-def current_author() -> "Author":
-    """The person at this terminal."""
-    from memory.notes.types import Author
-
-    return Author("person", user_name())
+        change_entries(kind, refs, remove, "deleted", as_json)
 
 
-def undo_last(kind: "EntryKind", ref: str, as_json: bool) -> None:
-    """Take the last change of one back."""
-    change_entries(kind, [ref], lambda book, one, by: book.undo(one, author=by), "undid", as_json)
-
-
-def print_entry(entry: "Entry", word: str, as_json: bool) -> None:
-    """One note or example that was just changed."""
-    from memory.notes.content import entry_json, kind_of
-    from memory.scope import scope_label
-
-    known = f"{_state(entry)}, version {entry.version}, for {scope_label(entry.scope)}"
-    print_result(entry_json(entry), f"{word} {kind_of(entry)} {entry.id} ({known})", as_json)
-
-
-def list_entries(kind: "EntryKind", where: "EntryFilter", as_json: bool) -> None:
-    """Print a list.
+def new_entry_fields(
+    agent: str | None,
+    user: str | None,
+    company: str | None,
+    *,
+    pending: bool,
+    days: float | None,
+    protected: bool | None,
+) -> EntryFields:
+    """Return the scope, status, expiry and protection of a new entry.
 
     Raises:
-        OptionInvalid, AgentUnknown, NoteInvalid, RunNotFound: a filter names what there is not.
+        OptionInvalid: a scope option is empty, for example because a shell variable is not set.
     """
-    from flows.recall.library import configured_notebook
-    from memory.notes.content import entry_json
-    from memory.notes.types import EntryFilter, Note
-    from memory.scope import scope_label
-
-    for name, value in (("user", where.user), ("company", where.company)):
+    for name, value in (("agent", agent), ("user", user), ("company", company)):
         if value is not None and not value.strip():
-            raise OptionInvalid(f"--{name} is empty: leave it out to list those for any {name}")
+            raise OptionInvalid(f"--{name} is empty: omit it if this applies to every {name}")
+    return EntryFields(
+        scope=Scope(agent=agent, user=user, company=company),
+        status="Pending" if pending else "Active",
+        expires_at=_expiry(days),
+        protection="Protected" if protected else "Normal",
+    )
+
+
+def with_options(
+    entry: E,
+    agent: str | None,
+    user: str | None,
+    company: str | None,
+    *,
+    days: float | None,
+    protected: bool | None,
+) -> E:
+    """Return the entry with the given options; None changes nothing, an empty scope clears it."""
+    options = {"agent": agent, "user": user, "company": company}
+    scope = {name: value or None for name, value in options.items() if value is not None}
+    changed = replace(entry, scope=replace(entry.scope, **scope))
+    if days is not None:
+        changed = replace(changed, expires_at=_expiry(days))
+    if protected is not None:
+        changed = replace(changed, protection="Protected" if protected else "Normal")
+    return changed
+
+
+def list_entries(
+    kind: EntryKind,
+    *,
+    status: str | None,
+    agent: str | None,
+    user: str | None,
+    company: str | None,
+    text: str,
+    run: str | None,
+    limit: int | None,
+    type_: str | None = None,
+    note_type: str | None = None,
+    best: bool = False,
+    as_json: bool,
+) -> None:
+    """Print the entries that match.
+
+    Raises:
+        OptionInvalid, AgentUnknown, NoteInvalid, RunNotFound: a filter matches nothing because
+            its value does not exist.
+    """
+    for name, value in (("user", user), ("company", company)):
+        if value is not None and not value.strip():
+            raise OptionInvalid(f"--{name} is empty: omit it to list entries of every {name}")
+    where = EntryFilter(
+        status=match_word("status", status, ENTRY_STATUSES) if status else None,
+        type=match_word("type", type_, BASE_TYPES) if type_ else None,
+        note_type=note_type,
+        agent=agent,
+        user=user,
+        company=company,
+        text=text,
+        source_run=resolve_run_id(run),
+        sort="score" if best else "updated",
+        limit=limit,
+    )
     with configured_notebook() as book:
         found = book.list(kind, where)
         if not found:
             _check_names(book, where)
     if as_json:
         print_json([entry_json(entry) for entry in found])
-        return
-    if not found:
-        narrowed = replace(where, sort=EntryFilter.sort) != EntryFilter()
-        print_line(
-            f"no {kind} matches" if narrowed else f"no {kind}s: `harness {kind}s add …` keeps one"
-        )
-        return
-    rows = [
-        (
-            entry.id[:8],
-            _state(entry),
-            entry.note_type if isinstance(entry, Note) else str(entry.score),
-            scope_label(entry.scope),
-            _short(entry),
-        )
-        for entry in found
-    ]
-    print_table((kind, "status", "type" if kind == "note" else "score", "for", "text"), rows)
+    elif found:
+        column = "type" if kind == "note" else "score"
+        rows = [
+            (
+                entry.id[:8],
+                _status(entry),
+                entry.note_type if isinstance(entry, Note) else str(entry.score),
+                scope_label(entry.scope),
+                " ".join(strip_control_characters(searchable_text(entry)).split())[:60],
+            )
+            for entry in found
+        ]
+        print_table((kind, "status", column, "for", "text"), rows)
+    elif replace(where, sort=EntryFilter.sort) != EntryFilter():
+        print_line(f"no {kind} matches")
+    else:
+        print_line(f"no {kind}s: add one with `harness {kind}s add …`")
 
 
-def _check_names(book: "Notebook", where: "EntryFilter") -> None:
-    """Refuse a filter that nothing could pass, for it names no agent, note type or run.
+def change_entries(
+    kind: EntryKind,
+    refs: Sequence[str],
+    change: Callable[..., Entry],
+    word: str,
+    as_json: bool,
+) -> None:
+    """Apply a method of the notebook to each entry, after checking that all of them exist."""
+    with configured_notebook() as book:
+        found = [book.get(ref, kind).id for ref in refs]
+        changed = [change(book, ref, author=current_author()) for ref in found]
+    line = "\n".join(f"{word} {entry.id}" for entry in changed)
+    print_result([entry_json(entry) for entry in changed], line, as_json)
 
-    Raises:
-        AgentUnknown, NoteInvalid, RunNotFound.
+
+def edit_entry(
+    kind: EntryKind,
+    ref: str,
+    change: Callable[[Notebook, Entry], EntryContent | None],
+    *,
+    file: Path | None,
+    version: int | None,
+    undo: bool,
+    as_json: bool,
+) -> None:
+    """Change one entry by its options, a JSON file or $EDITOR; or undo its last change.
+
+    A text that comes too late, because somebody else changed the entry, is saved in the home.
     """
-    from flows.config.settings import load_settings
-    from flows.runs.runs import find_run
-    from memory.errors import NoteInvalid
+    if undo:
+        change_entries(kind, [ref], Notebook.undo, "undid", as_json)
+        return
+    with configured_notebook() as book:
+        before = book.get(ref, kind)
+        if file is not None:
+            content: EntryContent | None = parse_edited_json(read_file(file), kind, before)
+        else:
+            content = change(book, before)
+        if content is None:
+            after = _edit_in_editor(book, before, version)
+        else:
+            after = _save(book, _with_content(before, content, version))
+    print_entry(after or before, "changed" if after else "unchanged:", as_json)
 
+
+def print_entry(entry: Entry, word: str, as_json: bool) -> None:
+    """Print the entry after a change."""
+    facts = f"{_status(entry)}, version {entry.version}, for {scope_label(entry.scope)}"
+    print_result(entry_json(entry), f"{word} {kind_of(entry)} {entry.id} ({facts})", as_json)
+
+
+def current_author() -> Author:
+    """Return the user at this terminal as the author of a change."""
+    return Author("person", user_name())
+
+
+def _check_names(book: Notebook, where: EntryFilter) -> None:
     if where.agent is not None:
         book.agent_settings(where.agent)
     names = [one.name for one in book.types.list()]
     if where.note_type is not None and where.note_type.lower() not in map(str.lower, names):
-        raise NoteInvalid(f"no note type {where.note_type!r}; there are {', '.join(names)}")
+        raise NoteInvalid(f"no note type {where.note_type!r}; note types: {', '.join(names)}")
     if where.source_run is not None:
         find_run(load_settings().runs, where.source_run)
 
 
-def show_entry(kind: "EntryKind", ref: str, history: bool, as_json: bool) -> None:
-    """Print one note or example, and what should be seen beside it."""
-    from flows.recall.library import configured_notebook
-    from memory.notes.content import entry_json
-
+def _show(kind: EntryKind, ref: str, *, history: bool, as_json: bool) -> None:
     with configured_notebook() as book:
         entry = book.get(ref, kind)
         versions = book.history(entry.id) if history else []
-        given = book.runs.count_runs_with(entry.id)
+        number = book.runs.count_runs_with(entry.id)
     if as_json:
-        past = [asdict(version) for version in versions]
-        told = {**entry_json(entry), "runs_given": given}
-        print_json(told | ({"history": past} if history else {}))
+        document = {**entry_json(entry), "runs_given": number}
+        past = {"history": [asdict(version) for version in versions]} if history else {}
+        print_json(document | past)
         return
-    from nodes.text import escape_invisible
-
-    for line in (*_facts(entry), f"given to {given} runs"):
+    for line in (*_facts(entry), f"used in {number} runs"):
         print_line(escape_invisible(line))
     for version in versions:
-        print_line(
-            f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {version.author.kind}"
-        )
+        when = f"{version.at:%Y-%m-%d %H:%M}"
+        print_line(f"version {version.version}, {when}, by {version.author.kind}")
 
 
-def change_entries(
-    kind: "EntryKind", refs: Sequence[str], change: Change, word: str, json_: bool
-) -> None:
-    """Do the same to each; all must be there before any is changed."""
-    from flows.recall.library import configured_notebook
-    from memory.notes.content import entry_json
-
-    with configured_notebook() as book:
-        found = [book.get(ref, kind).id for ref in refs]
-        after = [change(book, ref, current_author()) for ref in found]
-    line = "\n".join(f"{word} {entry.id}" for entry in after)
-    print_result([entry_json(entry) for entry in after], line, json_)
-
-
-def edit_entry(
-    kind: "EntryKind",
-    ref: str,
-    change: Callable[["Notebook", "Entry"], "EntryContent | None"],
-    version: int | None,
-    as_json: bool,
-) -> None:
-    """Change one; without anything to change, in $EDITOR. No text of a late comer is lost."""
-    from flows.recall.library import configured_notebook
-
-    with configured_notebook() as book:
-        before = book.get(ref, kind)
-        wanted = change(book, before)
-        if wanted is None:
-            after = _edited(book, before, version)
-        else:
-            after = _changed(book, _with(before, wanted, version))
-    print_entry(after or before, "changed" if after else "unchanged:", as_json)
-
-
-def _edited(book: "Notebook", before: "Entry", version: int | None) -> "Entry | None":
-    from memory.notes.content import editable_json, kind_of, parse_edited_json
-
+def _edit_in_editor(book: Notebook, before: Entry, version: int | None) -> Entry | None:
     text = edit_text(editable_json(before), name=f"{kind_of(before)}.json")
     if text is None:
         return None
-    with _kept(text, _with(before, before, version)):
-        wanted = _with(before, parse_edited_json(text, kind_of(before), before), version)
-        return book.edit(wanted, author=current_author())
+    with _saved_if_rejected(text, _with_content(before, before, version)):
+        content = parse_edited_json(text, kind_of(before), before)
+        return book.edit(_with_content(before, content, version), author=current_author())
 
 
-def _changed(book: "Notebook", wanted: "Entry") -> "Entry":
-    from memory.errors import StaleUpdate
-    from memory.notes.content import editable_json
-
+def _save(book: Notebook, wanted: Entry) -> Entry:
     try:
         return book.edit(wanted, author=current_author())
     except StaleUpdate:
-        with _kept(editable_json(wanted), wanted):
+        with _saved_if_rejected(editable_json(wanted), wanted):
             raise
 
 
-def _kept(text: str, entry: "Entry") -> "AbstractContextManager[None]":
-    from memory.notes.content import kind_of
-
+def _saved_if_rejected(text: str, entry: Entry) -> AbstractContextManager[None]:
     name = f"{entry.id}-from-version-{entry.version}.json"
-    taken = f"`harness {kind_of(entry)}s edit {entry.id} --file` takes it"
-    return save_if_rejected(text, name, taken)
+    hint = f"`harness {kind_of(entry)}s edit {entry.id} --file` reads it"
+    return save_if_rejected(text, name, hint)
 
 
-def _with(before: "Entry", wanted: "EntryContent", version: int | None) -> "Entry":
-    names = [name for name in type(wanted).__dataclass_fields__ if hasattr(before, name)]
-    fields = {name: getattr(wanted, name) for name in names}
+def _with_content(before: Entry, content: EntryContent, version: int | None) -> Entry:
+    names = [name for name in type(content).__dataclass_fields__ if hasattr(before, name)]
+    fields = {name: getattr(content, name) for name in names}
     return replace(before, **{**fields, "version": version or before.version})
 
 
-def _facts(entry: "Entry") -> list[str]:
-    from memory.notes.content import kind_of
-    from memory.notes.types import Note
-    from memory.scope import scope_label
-
-    what = f"[{entry.note_type}]" if isinstance(entry, Note) else f"[score {entry.score}]"
-    lines = [f"{kind_of(entry)} {entry.id}, version {entry.version}: {_state(entry)} {what}"]
+def _facts(entry: Entry) -> list[str]:
+    detail = f"[{entry.note_type}]" if isinstance(entry, Note) else f"[score {entry.score}]"
+    lines = [f"{kind_of(entry)} {entry.id}, version {entry.version}: {_status(entry)} {detail}"]
     lines.append(f"for {scope_label(entry.scope)}; {entry.protection}")
     lines.append(f"by {entry.author.kind} {entry.author.name}, {entry.created_at:%Y-%m-%d %H:%M}")
     if entry.source_run:
         lines.append(f"from run {entry.source_run}, confidence {entry.confidence}")
     if entry.expires_at:
-        lines.append(f"provisional until {entry.expires_at:%Y-%m-%d %H:%M}")
+        lines.append(f"expires {entry.expires_at:%Y-%m-%d %H:%M}")
     lines += [f"{flag.kind} {flag.other}: {flag.why}" for flag in entry.flags]
     if isinstance(entry, Note):
         return [*lines, "", entry.text]
-    return [*lines, "", "asked:", entry.input, "", "answered:", entry.output]
+    return [*lines, "", "input:", entry.input, "", "output:", entry.output]
 
 
-def _state(entry: "Entry") -> str:
-    from memory.notes.content import effective_status
-
+def _status(entry: Entry) -> str:
     return effective_status(entry, datetime.now(UTC))
 
 
-def _short(entry: "Entry") -> str:
-    from memory.notes.content import searchable_text
-    from nodes.text import strip_control_characters
-
-    return " ".join(strip_control_characters(searchable_text(entry)).split())[:60]
+def _expiry(days: float | None) -> datetime | None:
+    try:
+        return None if days is None else datetime.now(UTC) + timedelta(days=days)
+    except OverflowError as error:
+        raise OptionInvalid(f"--provisional {days:g} days: the date is out of range") from error

@@ -1,19 +1,11 @@
-"""`harness examples`: what was asked, what was answered, how good that was."""
+"""`harness examples`: manage examples, the inputs and outputs that agents are given."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from app.cli.entries import (
-    current_author,
-    edit_entry,
-    entry_commands,
-    list_entries,
-    print_entry,
-    undo_last,
-)
-from app.cli.entry_options import (
     Agent,
     Company,
     ContainsText,
@@ -28,27 +20,30 @@ from app.cli.entry_options import (
     Undo,
     User,
     Version,
+    add_shared_commands,
+    current_author,
+    edit_entry,
+    list_entries,
     new_entry_fields,
+    print_entry,
     with_options,
 )
-from app.terminal.files import read_file
-from app.terminal.options import AsJson
+from app.terminal.options import AsJson, resolve_run_id
 from app.terminal.output import print_result
-from app.terminal.run_ids import resolve_run_id
+from flows.recall.library import configured_notebook
+from memory.notes.notebook import Notebook
+from memory.notes.render import render_example
+from memory.notes.types import Entry, EntryContent, Example, ExampleContent
 
-if TYPE_CHECKING:
-    from memory.notes.notebook import Notebook
-    from memory.notes.types import Entry, EntryContent
+Score = Annotated[int | None, typer.Option(help="Quality of the output, 0 to 100.")]
 
-Score = Annotated[int | None, typer.Option(help="How good the answer was, 0 to 100.")]
-
-app = typer.Typer(help="Examples that agents are given, by scope.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("add")
 def add(
-    input_: Annotated[str, typer.Argument(metavar="INPUT", help="What was asked.")],
-    output: Annotated[str, typer.Argument(help="What was answered.")],
+    input_: Annotated[str, typer.Argument(metavar="INPUT", help="Input, such as a question.")],
+    output: Annotated[str, typer.Argument(help="Good output for it.")],
     score: Score = None,
     agent: Agent = None,
     user: User = None,
@@ -56,19 +51,17 @@ def add(
     pending: Pending = False,
     days: Days = None,
     protected: Protected = None,
-    run: Annotated[str | None, typer.Option(help="The run that it comes from.")] = None,
+    run: Annotated[str | None, typer.Option(help="The run that the example comes from.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep an example; agents whose agent, user and company fit are given it."""
-    from flows.recall.library import configured_notebook
-    from memory.notes.types import ExampleContent
-
-    known = new_entry_fields(agent, user, company, pending=pending, days=days, protected=protected)
-    good = 100 if score is None else score
-    content = ExampleContent(input=input_, output=output, score=good, **vars(known))
+    """Add an example for all agents, or for an agent, a user or a company."""
+    fields = new_entry_fields(agent, user, company, pending=pending, days=days, protected=protected)
+    content = ExampleContent(
+        input=input_, output=output, score=100 if score is None else score, **vars(fields)
+    )
     with configured_notebook() as book:
-        made = book.add(content, author=current_author(), source_run=resolve_run_id(run))
-    print_entry(made, "kept", as_json)
+        example = book.add(content, author=current_author(), source_run=resolve_run_id(run))
+    print_entry(example, "added", as_json)
 
 
 @app.command("list")
@@ -79,32 +72,30 @@ def list_(
     company: Company = None,
     text: ContainsText = "",
     run: FromRun = None,
-    best: Annotated[bool, typer.Option("--best", help="The best score first.")] = False,
+    best: Annotated[bool, typer.Option("--best", help="List the highest score first.")] = False,
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
-    """List examples, the newest change first."""
-    from memory.notes.content import ENTRY_STATUSES, match_word
-    from memory.notes.types import EntryFilter
-
-    where = EntryFilter(
-        status=match_word("status", status, ENTRY_STATUSES) if status else None,
+    """List examples, the last changed first."""
+    list_entries(
+        "example",
+        status=status,
         agent=agent,
         user=user,
         company=company,
         text=text,
-        source_run=resolve_run_id(run),
-        sort="score" if best else "updated",
+        run=run,
+        best=best,
         limit=limit,
+        as_json=as_json,
     )
-    list_entries("example", where, as_json)
 
 
 @app.command("edit")
 def edit(
     example: Ref,
-    input_: Annotated[str | None, typer.Option("--input", help="What was asked.")] = None,
-    output: Annotated[str | None, typer.Option(help="What was answered.")] = None,
+    input_: Annotated[str | None, typer.Option("--input", help="New input.")] = None,
+    output: Annotated[str | None, typer.Option(help="New output.")] = None,
     score: Score = None,
     agent: Agent = None,
     user: User = None,
@@ -116,18 +107,10 @@ def edit(
     undo: Undo = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change an example; without options, in $EDITOR. An empty scope option clears it."""
-    from memory.notes.content import parse_edited_json
-    from memory.notes.types import Example
-
-    if undo:
-        undo_last("example", example, as_json)
-        return
+    """Change an example; without options, in $EDITOR. An empty scope option clears the scope."""
     options = (input_, output, score, agent, user, company, days, protected)
 
-    def change(_: "Notebook", before: "Entry") -> "EntryContent | None":
-        if file is not None:
-            return parse_edited_json(read_file(file), "example", before)
+    def change(_: Notebook, before: Entry) -> EntryContent | None:
         if not isinstance(before, Example) or all(option is None for option in options):
             return None
         wanted = with_options(before, agent, user, company, days=days, protected=protected)
@@ -138,21 +121,15 @@ def edit(
             score=before.score if score is None else score,
         )
 
-    edit_entry("example", example, change, version, as_json)
+    edit_entry("example", example, change, file=file, version=version, undo=undo, as_json=as_json)
 
 
-entry_commands(app, "example")
+add_shared_commands(app, "example")
 
 
 @app.command("preview")
-def preview(
-    example: Ref,
-    as_json: AsJson = False,
-) -> None:
-    """Print an example exactly as a prompt holds it."""
-    from flows.recall.library import configured_notebook
-    from memory.notes.render import render_example
-
+def preview(example: Ref, as_json: AsJson = False) -> None:
+    """Print an example exactly as a prompt shows it."""
     with configured_notebook() as book:
         found = book.get(example, "example")
     text = render_example(found)

@@ -1,30 +1,14 @@
-"""The `harness` command: its parts put together, and the door that errors leave by."""
+"""The `harness` command: imports the module of one command, runs it, and reports errors."""
 
-import gc
+import pkgutil
 import sys
 from contextlib import nullcontext
-from typing import NoReturn
+from traceback import walk_tb
+from typing import NamedTuple, NoReturn
 
 import typer
 from typer.exceptions import TyperException
 
-from app.cli import (
-    agents,
-    blueprints,
-    curate,
-    entities,
-    events,
-    examples,
-    local,
-    memory,
-    notes,
-    plans,
-    repl,
-    run,
-    runs,
-    sandbox,
-    ui,
-)
 from app.terminal.output import (
     json_missing,
     json_only_stdout,
@@ -38,75 +22,113 @@ from nodes.node_errors import describe_node_error
 DEBUG = "--debug"
 JSON = "--json"
 
-MADE_BEFORE_LOOKING = 50_000
-"""Objects between two searches for garbage. What a command makes first are modules, which stay:
-with Python's own number a run looks through them for a tenth of a second."""
 
-app = typer.Typer(
-    name="harness",
-    help="Run coding agents unattended, in Docker sandboxes, as Prefect flows.",
-    epilog=f"Add {DEBUG} to any command to see tracebacks and the log of every library.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command("run")(run.run)
-app.add_typer(blueprints.app, name="blueprints")
-app.add_typer(runs.app, name="runs")
-app.add_typer(sandbox.app, name="sandbox")
-app.add_typer(memory.app, name="memory")
-app.command("plan")(plans.plan)
-app.add_typer(plans.app, name="approvals")
-app.command("repl")(repl.repl)
-app.add_typer(events.app, name="events")
-events.app.command("find")(entities.find)
-runs.app.command("events")(events.run_events)
-app.add_typer(notes.app, name="notes")
-app.add_typer(examples.app, name="examples")
-app.add_typer(agents.app, name="agents")
-app.command("curate")(curate.curate)
-app.command("up")(local.up)
-app.command("down")(local.down)
-app.command("doctor")(local.doctor)
-app.command("ui")(ui.ui)
-app.command("demo")(local.demo)
+class Command(NamedTuple):
+    """A command or group of commands, and its line in `harness --help`."""
+
+    target: str
+    """The function or `typer.Typer`, as `module:name`."""
+    help: str
+
+
+COMMANDS = {
+    "run": Command("app.cli.run:run", "Run a blueprint on a repository, on a new branch."),
+    "runs": Command("app.cli.runs:app", "List, inspect, resume and cancel runs."),
+    "blueprints": Command("app.cli.blueprints:app", "List, inspect and check blueprints."),
+    "plan": Command("app.cli.plans:plan", "Make a plan from a prompt, and run it if you agree."),
+    "approvals": Command("app.cli.plans:app", "List and decide actions that the policy stopped."),
+    "repl": Command("app.cli.plans:repl", "Type prompts; watch plans, approvals and events live."),
+    "events": Command("app.cli.events:app", "Inspect, verify and export the event log."),
+    "memory": Command("app.cli.memory:app", "Manage playbooks, the procedures shown to runs."),
+    "notes": Command("app.cli.notes:app", "Manage notes, the statements that agents are given."),
+    "examples": Command("app.cli.examples:app", "Manage examples of good inputs and outputs."),
+    "agents": Command("app.cli.agents:app", "Set how many notes and examples each agent gets."),
+    "curate": Command("app.cli.curate:curate", "Propose notes and examples from finished runs."),
+    "sandbox": Command("app.cli.sandbox:app", "Build the base image, list and remove containers."),
+    "up": Command("app.cli.local:up", "Start the local processes that runs from Prefect need."),
+    "down": Command("app.cli.local:down", "Stop the processes that `harness up` started."),
+    "doctor": Command("app.cli.local:doctor", "Check everything that a run needs."),
+    "ui": Command("app.cli.local:ui", "Serve the web pages until interrupted."),
+    "demo": Command("app.cli.local:demo", "Run fix-tests on a repository with a failing test."),
+}  # fmt: skip
+
+
+def command_line(*names: str) -> typer.Typer:
+    """Return the command line with the named commands; the others have only their help line.
+
+    Importing all commands takes about 1.5 s (`python -X importtime`), one of them 0.2 to 0.8 s.
+    """
+    line = typer.Typer(
+        name="harness",
+        help="Run coding agents unattended, in Docker sandboxes, as Prefect flows.",
+        epilog=f"Add {DEBUG} to any command to see tracebacks and the log of every library.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    for name, command in COMMANDS.items():
+        found = pkgutil.resolve_name(command.target) if name in names else _not_imported
+        if isinstance(found, typer.Typer):
+            line.add_typer(found, name=name, help=command.help)
+        else:
+            line.command(name, help=command.help)(found)
+    return line
 
 
 def main() -> None:
-    """Run the command line; every error ends in one line and its exit code."""
-    gc.set_threshold(MADE_BEFORE_LOOKING)
-    set_up_logging(debug=DEBUG in sys.argv)
+    """Run the command line; every error becomes one line and an exit code."""
+    debug = DEBUG in sys.argv
+    set_up_logging(debug=debug)
     arguments = [argument for argument in sys.argv[1:] if argument != DEBUG]
     with json_only_stdout() if JSON in arguments else nullcontext():
-        _run(arguments, debug=DEBUG in sys.argv)
+        _run(arguments, debug=debug)
 
 
 def _run(arguments: list[str], *, debug: bool) -> NoReturn:
     try:
-        # Asked for a document, typer leaves it to us to tell what was asked wrongly.
-        code = app(arguments, standalone_mode=JSON not in arguments)
+        # With --json a usage error must become a document, so typer must not print it and exit.
+        code = command_line(*arguments[:1])(arguments, standalone_mode=JSON not in arguments)
         if code == Interrupted.exit_code and json_missing():
             raise Interrupted("interrupted")
         sys.exit(code)
     except HarnessError as error:
-        _explain(str(error), error.exit_code, debug=debug)
+        _report(str(error), error.exit_code, debug=debug)
     except TyperException as error:
-        _explain(error.format_message(), error.exit_code, debug=debug)
+        _report(error.format_message(), error.exit_code, debug=debug)
     except UnicodeEncodeError as error:
-        _explain(f"{error.object[:80]!r} is no text in UTF-8", BadInput.exit_code, debug=debug)
-    except Exception as error:  # noqa: BLE001 - the door: nobody sees a traceback unasked
-        from app.prefect_settings import prefect_settings_error  # brings in pydantic
-
-        if said := prefect_settings_error(error):
-            _explain(said, BadInput.exit_code, debug=debug)
-        bug = f"{type(error).__name__}: {error} (a bug in Harness; {DEBUG} shows where)"
-        _explain(describe_node_error(error) or bug, 1, debug=debug)
+        _report(f"{error.object[:80]!r} is not valid UTF-8", BadInput.exit_code, debug=debug)
+    except Exception as error:  # noqa: BLE001 - the user sees a traceback only with --debug
+        if message := _prefect_settings_error(error):
+            _report(message, BadInput.exit_code, debug=debug)
+        bug = f"{type(error).__name__}: {error} (a bug in Harness; {DEBUG} shows the traceback)"
+        _report(describe_node_error(error) or bug, 1, debug=debug)
 
 
-def _explain(message: str, exit_code: int, *, debug: bool) -> NoReturn:
+def _report(message: str, exit_code: int, *, debug: bool) -> NoReturn:
     if debug:
         raise  # noqa: PLE0704 - called while the error is handled
     print_message(f"error: {message}")
     if JSON in sys.argv:
         print_json({"error": message, "exit_code": exit_code})
     sys.exit(exit_code)
+
+
+def _prefect_settings_error(error: Exception) -> str | None:
+    """Describe an invalid Prefect setting, which fails the import of Prefect; else None."""
+    from pydantic import ValidationError
+
+    modules = (str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
+    if not isinstance(error, ValidationError) or not any(
+        module.startswith("prefect.settings") for module in modules
+    ):
+        return None
+    first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    name = ".".join(map(str, first["loc"])) or "PREFECT_API_URL"
+    return (
+        f"Prefect cannot use its setting {name!r}: {first['msg']}. It comes from a PREFECT_ "
+        "variable or from Prefect's profile"
+    )
+
+
+def _not_imported() -> None:
+    """Stand for a command that this process does not run."""

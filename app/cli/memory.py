@@ -1,8 +1,8 @@
-"""`harness memory`: playbooks kept, found, changed, judged and looked after."""
+"""`harness memory`: add, find, show, edit and delete playbooks."""
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -10,58 +10,67 @@ from app.cli import memory_maintenance
 from app.terminal.editor import edit_text, save_if_rejected
 from app.terminal.files import read_file
 from app.terminal.options import MAX_ROWS, AsJson
-from app.terminal.output import print_json, print_line, print_result
-from app.terminal.present import print_table
+from app.terminal.output import print_json, print_line, print_result, print_table
 from contracts.errors import OptionInvalid
+from flows.config.memory import load_memory_settings
+from flows.recall.init import write_memory_table
+from flows.recall.library import configured_library
+from memory.content import parse_content, playbook_json
+from memory.errors import PlaybookNotFound
+from memory.playbooks.editing import (
+    parse_changes,
+    parse_json,
+    playbook_to_json,
+    playbook_to_text,
+)
+from memory.playbooks.render import render_playbooks
+from memory.types import Playbook, PlaybookChanges, PlaybookFilter, PlaybookQuery, SearchResult
 from nodes.text import escape_invisible
 
-if TYPE_CHECKING:
-    from memory.types import Playbook, SearchResult
-
 Ref = Annotated[str, typer.Argument(help="The id or slug of a playbook.")]
-Category = Annotated[str | None, typer.Option(help="Only this category.")]
-Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only with this tag; repeatable.")]
-Archived = Annotated[bool, typer.Option("--archived", help="Archived ones too.")]
+Category = Annotated[str | None, typer.Option(help="Only playbooks of this category.")]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", help="Only playbooks with this tag; repeatable.")
+]
+Archived = Annotated[bool, typer.Option("--archived", help="Include archived playbooks.")]
 Provider = Literal["local", "google", "openai", "ollama", "litellm", "none"]
 
-NO_PLAYBOOKS = "no playbooks: `harness memory add TITLE --use-case …` keeps one"
-
-app = typer.Typer(help="Playbooks: what worked before.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 app.add_typer(memory_maintenance.app)
 
 
 @app.command("init")
 def init(
-    provider: Annotated[Provider, typer.Option(help="Who makes vectors.")] = "local",
-    model: Annotated[str, typer.Option(help="Not the provider's usual model.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace what stands there.")] = False,
+    provider: Annotated[Provider, typer.Option(help="Provider of the embedding model.")] = "local",
+    model: Annotated[
+        str, typer.Option(help="Embedding model, instead of the provider's default.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing table.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the table [memory] of harness.toml."""
-    from flows.recall.init import write_memory_table
-
     path = write_memory_table(provider, model=model, force=force)
     print_result({"config": str(path), "provider": provider}, f"wrote [memory] to {path}", as_json)
 
 
 @app.command("add")
 def add(
-    title: Annotated[str, typer.Argument(help="A short name for what it handles.")] = "",
-    use_case: Annotated[str, typer.Option(help="When to use it.")] = "",
+    title: Annotated[str, typer.Argument(help="Short name of the task.")] = "",
+    use_case: Annotated[str, typer.Option(help="When to use the playbook.")] = "",
     process: Annotated[str, typer.Option(help="What to do, as free text.")] = "",
     step: Annotated[list[str] | None, typer.Option(help="One step; repeatable.")] = None,
-    notes: Annotated[str, typer.Option(help="What is only suspected yet.")] = "",
-    category: Annotated[str, typer.Option(help="One word for its kind.")] = "",
-    tag: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
-    draft: Annotated[bool, typer.Option("--draft", help="Not ready yet.")] = False,
-    file: Annotated[Path | None, typer.Option(help="A JSON playbook; - for stdin.")] = None,
+    notes: Annotated[str, typer.Option(help="Unconfirmed observations.")] = "",
+    category: Annotated[str, typer.Option(help="Category, one word.")] = "",
+    tag: Annotated[list[str] | None, typer.Option(help="Tag; repeatable.")] = None,
+    draft: Annotated[
+        bool, typer.Option("--draft", help="Add it as a draft, which runs are not shown.")
+    ] = False,
+    file: Annotated[
+        Path | None, typer.Option(help="JSON file with the playbook; - reads stdin.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a new playbook."""
-    from flows.recall.library import configured_library
-    from memory.content import parse_content, playbook_json
-    from memory.playbooks.editing import parse_json
-
+    """Add a playbook."""
     if file is not None:
         document = parse_json(read_file(file))
     else:
@@ -75,9 +84,9 @@ def add(
             "tags": tag or [],
             "status": "draft" if draft else "active",
         }
-    with configured_library() as opened:
-        made = opened.create(parse_content(document))
-    print_result(playbook_json(made), f"kept {made.slug} ({made.id})", as_json)
+    with configured_library() as library:
+        made = library.create(parse_content(document))
+    print_result(playbook_json(made), f"added {made.slug} ({made.id})", as_json)
 
 
 @app.command("list")
@@ -86,180 +95,176 @@ def list_(
     tags: Tags = None,
     archived: Archived = False,
     limit: Annotated[
-        int | None, typer.Option(min=0, max=MAX_ROWS, help="The newest so many.")
+        int | None, typer.Option(min=0, max=MAX_ROWS, help="Maximum of playbooks.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List playbooks, the newest change first."""
-    from flows.recall.library import configured_library
-    from memory.content import playbook_json
-    from memory.types import PlaybookFilter
-
+    """List playbooks, the last changed first."""
     where = PlaybookFilter(category=category, tags=tuple(tags or ()), archived=archived)
-    with configured_library() as opened:
-        found = opened.list(where, limit=limit)
+    with configured_library() as library:
+        found = library.list(where, limit=limit)
     if as_json:
         print_json([playbook_json(playbook) for playbook in found])
-    elif not found:
-        narrowed = category is not None or bool(tags) or limit == 0
-        print_line("no playbook matches" if narrowed else NO_PLAYBOOKS)
+    elif found:
+        rows = [
+            (
+                one.slug,
+                one.status,
+                f"{one.confidence:.0%}",
+                str(one.counts.total),
+                escape_invisible(one.category),
+            )
+            for one in found
+        ]
+        print_table(("playbook", "status", "confidence", "executions", "category"), rows)
+    elif category is not None or tags or limit == 0:
+        print_line("no playbook matches")
     else:
-        print_table(
-            ("playbook", "status", "confidence", "executions", "category"),
-            [(p.slug, p.status, *_known(p), escape_invisible(p.category)) for p in found],
-        )
+        print_line("no playbooks: add one with `harness memory add TITLE --use-case …`")
 
 
 @app.command("show")
-def show_(
+def show(
     playbook: Ref,
-    history: Annotated[bool, typer.Option("--history", help="Every version.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Show all versions.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show one playbook."""
-    from flows.recall.library import configured_library
-    from memory.content import playbook_json
-    from memory.playbooks.editing import playbook_to_text
-
-    with configured_library() as opened:
-        found = opened.get(playbook)
-        versions = opened.history(playbook) if history else []
+    with configured_library() as library:
+        found = library.get(playbook)
+        versions = library.history(playbook) if history else []
     if as_json:
         past = [asdict(version) for version in versions]
         print_json({**playbook_json(found), **({"history": past} if history else {})})
         return
     print_line(escape_invisible(playbook_to_text(found)))
     for version in versions:
-        by = escape_invisible(version.source)
-        print_line(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {by}")
+        source = escape_invisible(version.source)
+        print_line(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {source}")
 
 
 @app.command("search")
 def search(
-    text: Annotated[str, typer.Argument(help="What you want to do.")],
+    text: Annotated[str, typer.Argument(help="Description of your task.")],
     category: Category = None,
     tags: Tags = None,
     archived: Archived = False,
-    limit: Annotated[int | None, typer.Option(min=0, max=MAX_ROWS, help="10 if not given.")] = None,
-    min_score: Annotated[float, typer.Option(min=0, max=1)] = 0.0,
+    limit: Annotated[
+        int | None, typer.Option(min=0, max=MAX_ROWS, help="Maximum of playbooks; default 10.")
+    ] = None,
+    min_score: Annotated[float, typer.Option(min=0, max=1, help="Minimum score.")] = 0.0,
     max_distance: Annotated[
         float | None,
-        typer.Option(min=0, max=2, help="0 is the same, 2 the opposite; the model's own."),
+        typer.Option(
+            min=0, max=2, help="Maximum cosine distance; the default depends on the model."
+        ),
     ] = None,
     confidence_weight: Annotated[
-        float | None, typer.Option(min=0, max=1, help="0 if not given.")
+        float | None,
+        typer.Option(min=0, max=1, help="Weight of confidence against relevance; default 0."),
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Each arm's rank and score.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the rank and score of each search method.")
+    ] = False,
     context: Annotated[
-        bool, typer.Option("--context", help="As a prompt would hold it, by the settings.")
+        bool, typer.Option("--context", help="Print the text that a run's prompt would get.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find playbooks by what they are for."""
+    """Find playbooks for a task."""
     if not text.strip():
-        raise OptionInvalid("the text to search for is empty: say what you want to do")
-    from flows.config.memory import load_memory_settings
-    from flows.recall.library import configured_library
-    from memory.playbooks.render import render_playbooks
-    from memory.types import PlaybookFilter, PlaybookQuery
-
-    options = load_memory_settings()
-    usual = options.surfacing if context else PlaybookQuery(text=text)
-    where = PlaybookFilter(
-        category=category, tags=tuple(tags or ()), archived=archived, drafts=not context
-    )
+        raise OptionInvalid("the text to search for is empty: describe your task")
+    settings = load_memory_settings()
+    defaults = settings.surfacing if context else PlaybookQuery(text=text)
     query = PlaybookQuery(
         text=text,
-        limit=usual.limit if limit is None else limit,
-        filter=where,
+        limit=defaults.limit if limit is None else limit,
+        filter=PlaybookFilter(
+            category=category, tags=tuple(tags or ()), archived=archived, drafts=not context
+        ),
         min_score=min_score,
-        max_distance=usual.max_distance if max_distance is None else max_distance,
+        max_distance=defaults.max_distance if max_distance is None else max_distance,
         confidence_weight=(
-            usual.confidence_weight if confidence_weight is None else confidence_weight
+            defaults.confidence_weight if confidence_weight is None else confidence_weight
         ),
     )
-    with configured_library() as opened:
+    with configured_library() as library:
         if context:
-            found = opened.search_with_context(query, options.contrast)
-            text = render_playbooks(found, budget_tokens=options.budget_tokens).text
-            print_result({"context": text}, text, as_json)
+            groups = library.search_with_context(query, settings.contrast)
+            shown = render_playbooks(groups, budget_tokens=settings.budget_tokens).text
+            print_result({"context": shown}, shown, as_json)
             return
-        hits = opened.search(query)
+        results = library.search(query)
     if as_json:
-        print_json([_hit(hit) for hit in hits])
-    elif not hits:
+        print_json([_result_json(result) for result in results])
+        return
+    if not results:
         print_line(f"nothing found for {text!r}")
-    for hit in hits if not as_json else ():
-        print_line(f"[{hit.score:.2f}] {hit.playbook.slug} (confidence: {_known(hit.playbook)[0]})")
+    for result in results:
+        print_line(_result_line(result))
         if explain:
-            print_line(f"       {_why(hit)}")
+            ranks = result.arm_ranks.items()
+            details = (f"{arm}: rank {at.rank}, {at.score:.3f}" for arm, at in ranks)
+            print_line(f"       {', '.join(details)}")
 
 
 @app.command("edit")
 def edit(
     playbook: Ref,
-    undo: Annotated[bool, typer.Option("--undo", help="Take the last change back.")] = False,
-    to: Annotated[int | None, typer.Option(help="With --undo: the version to go back to.")] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo the last change.")] = False,
+    to: Annotated[
+        int | None, typer.Option(help="With --undo: undo all changes since this version.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a playbook in $EDITOR."""
-    from flows.recall.library import configured_library
-    from memory.content import playbook_json
-    from memory.playbooks.editing import parse_changes, playbook_to_json
-
+    """Change a playbook in $EDITOR, or undo changes."""
     if to is not None and not undo:
-        raise OptionInvalid("--to says how far --undo goes back: give both")
-    with configured_library() as opened:
+        raise OptionInvalid("--to needs --undo: give both")
+    with configured_library() as library:
         if undo:
-            after = opened.undo(playbook, to=to)
+            after = library.undo(playbook, to=to)
         else:
-            before = opened.get(playbook)
+            before = library.get(playbook)
             text = edit_text(playbook_to_json(before))
             if text is None:
                 print_result(playbook_json(before), f"{before.slug} is unchanged", as_json)
                 return
             with save_if_rejected(text, f"{before.slug}-from-version-{before.version}.json"):
                 changes = parse_changes(text)
-                after = opened.update(before.id, changes, expected_version=before.version)
+                after = library.update(before.id, changes, expected_version=before.version)
     print_result(playbook_json(after), f"{after.slug} is at version {after.version}", as_json)
 
 
 @app.command("rm")
 def rm(
     playbook: Ref,
-    archive: Annotated[bool, typer.Option("--archive", help="Keep it out of sight.")] = False,
+    archive: Annotated[
+        bool, typer.Option("--archive", help="Archive the playbook instead of deleting it.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a playbook for good, or archive it."""
-    from flows.recall.library import configured_library
-    from memory.errors import PlaybookNotFound
-    from memory.types import PlaybookChanges
-
-    with configured_library() as opened:
+    """Delete a playbook with its history, or archive it."""
+    with configured_library() as library:
         if archive:
-            slug = opened.update(playbook, PlaybookChanges(status="archived")).slug
+            slug = library.update(playbook, PlaybookChanges(status="archived")).slug
             print_result({"archived": slug}, f"archived {slug}", as_json)
             return
-        if not opened.delete(playbook):
+        if not library.delete(playbook):
             raise PlaybookNotFound(f"no playbook {playbook!r}: `harness memory list` shows all")
     print_result({"deleted": True}, f"deleted {playbook}", as_json)
 
 
-def _known(playbook: "Playbook") -> tuple[str, str]:
-    return f"{playbook.confidence:.0%}", str(playbook.counts.total)
+def _result_line(result: SearchResult) -> str:
+    playbook: Playbook = result.playbook
+    return f"[{result.score:.2f}] {playbook.slug} (confidence: {playbook.confidence:.0%})"
 
 
-def _hit(hit: "SearchResult") -> dict[str, object]:
-    from memory.content import playbook_json
-
-    places = {arm: {"rank": at.rank, "score": at.score} for arm, at in hit.arm_ranks.items()}
+def _result_json(result: SearchResult) -> dict[str, object]:
     return {
-        "score": hit.score,
-        "relevance": hit.relevance,
-        "found_by": places,
-        **playbook_json(hit.playbook),
+        "score": result.score,
+        "relevance": result.relevance,
+        "found_by": {
+            arm: {"rank": at.rank, "score": at.score} for arm, at in result.arm_ranks.items()
+        },
+        **playbook_json(result.playbook),
     }
-
-
-def _why(hit: "SearchResult") -> str:
-    return ", ".join(f"{arm}: rank {at.rank}, {at.score:.3f}" for arm, at in hit.arm_ranks.items())

@@ -1,47 +1,44 @@
-"""`harness run`: ask, check, watch, tell. The rooms below are imported when a run is asked for."""
+"""`harness run`: checks a request, runs it here or in a background process, prints the report."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from app.terminal.files import read_intent
+from app.terminal.live import live_view
 from app.terminal.options import AllowChange
-from app.terminal.output import print_json, print_line, print_message
-from app.terminal.present import print_report
+from app.terminal.output import print_json, print_line, print_message, print_report
+from blueprints.find import find_blueprint
 from contracts.errors import HarnessError, Interrupted, OptionInvalid, RunNotFound
 from contracts.run import RunReport
+from flows.config.resolve import resolve_request
+from flows.config.settings import Settings, load_settings
+from flows.execution.wiring import build_dependencies
+from flows.orchestration.start import run_in_prefect
+from flows.runs.addresses import without_password
 from flows.runs.fields import DESCRIPTIONS
+from flows.runs.home import create_home
+from flows.runs.report import to_json
+from flows.runs.request import ResolvedRequest, RunRequest, new_run_id
+from flows.runs.run_record import read_record
+from flows.runs.runs import read_report
+from flows.services.detached import start_detached
 
-if TYPE_CHECKING:
-    from flows.config.settings import Settings
-    from flows.runs.request import ResolvedRequest
-
-_EXITS = {"cancelled": 130, "waiting": 4}
-"""Exit codes of runs that did not succeed; of others 1."""
-
-
-@contextmanager
-def _before_it_begins() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        raise Interrupted("interrupted before the run began") from error
+EXIT_CODES = {"cancelled": 130, "waiting": 4}
+"""Exit codes by the status of an unsuccessful run; 1 for every other status."""
 
 
-@_before_it_begins()
 def run(
     blueprint: Annotated[str, typer.Argument(help=DESCRIPTIONS["blueprint"])],
     repo: Annotated[str, typer.Option(help=DESCRIPTIONS["repo"])] = ".",
     intent: Annotated[str, typer.Option(help=DESCRIPTIONS["intent"])] = "",
     intent_from: Annotated[
-        Path | None, typer.Option(help="A file with the intent, such as an issue.")
+        Path | None, typer.Option(help="File with the intent, such as an issue; - reads stdin.")
     ] = None,
     untrusted: Annotated[
-        bool, typer.Option("--untrusted", help="The file of --intent-from is not your own text.")
+        bool, typer.Option("--untrusted", help="The text of --intent-from is not trusted.")
     ] = False,
     ref: Annotated[str, typer.Option(help=DESCRIPTIONS["ref"])] = "",
     agent: Annotated[str, typer.Option(help=DESCRIPTIONS["agent"])] = "configured",
@@ -58,147 +55,138 @@ def run(
     wait_approvals: Annotated[
         float | None, typer.Option(metavar="SECONDS", help=DESCRIPTIONS["wait_approvals_s"])
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Start it and return.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Start the run in the background and return.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     run_id: Annotated[str | None, typer.Option(hidden=True)] = None,
     whole_intent: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Run a blueprint on a repository; the work ends on a branch of it."""
-    from blueprints.find import find_blueprint
-    from flows.config.resolve import resolve_request
-    from flows.config.settings import load_settings
-    from flows.runs.request import RunRequest, new_run_id
-
+    """Run a blueprint on a repository; the work ends up on a new branch of the repository."""
     settings = load_settings()
     if whole_intent is None:
         text = read_intent(intent_from, untrusted=untrusted)
-        whole = "\n\n".join(part for part in (intent, text) if part)
+        full_intent = "\n\n".join(part for part in (intent, text) if part)
     else:
-        whole = _taken(whole_intent)
-    given = RunRequest.of(
+        full_intent = whole_intent.read_bytes().decode()
+        whole_intent.unlink()
+    typed = RunRequest.of(
         blueprint=blueprint,
         repo=repo,
-        intent=whole,
+        intent=full_intent,
         intent_from=f"file:{intent_from.name}" if intent_from and untrusted else "",
         ref=ref,
         agent=agent,
         model=model,
         push=push,
         budget_usd=budget_usd,
-        options=_pairs(options or []),
+        options=_options(options or []),
         user=user,
         company=company,
         allow_change=allow_change or [],
         wait_approvals_s=wait_approvals,
     )
-    request = resolve_request(given, find_blueprint(blueprint, repo=repo), settings)
+    request = resolve_request(typed, find_blueprint(blueprint, repo=repo), settings)
     run_request(
         request, settings, run_id or new_run_id(settings.runs), detach=detach, as_json=as_json
     )
 
 
-@_before_it_begins()
 def run_request(
-    request: "ResolvedRequest",
-    settings: "Settings",
+    request: ResolvedRequest,
+    settings: Settings,
     run_id: str,
     *,
     as_json: bool,
     detach: bool = False,
     flow_run_id: str | None = None,
 ) -> None:
-    """Check, then run here or start a process of its own; exits 1 when the run failed.
+    """Check the request, then execute it here or in the background.
 
-    `flow_run_id` is of a run that goes on: it is checked where its own secrets are set.
+    `flow_run_id` belongs to a resumed run. Such a run is checked later, in the environment with
+    its own secrets.
+
+    Raises:
+        typer.Exit: the run did not succeed.
     """
-    from flows.execution.wiring import build_dependencies
-    from flows.runs.home import create_home
-
     create_home(settings.home)
-    for notice in (
-        build_dependencies(settings).check_request(request) if flow_run_id is None else ()
-    ):
-        print_message(f"note: {notice}")
+    if flow_run_id is None:
+        for notice in build_dependencies(settings).check_request(request):
+            print_message(f"note: {notice}")
     if detach:
-        _detach(run_id, request.intent, settings, as_json=as_json)
+        _start_in_background(run_id, request.intent, settings, as_json=as_json)
         return
-    report = _watched(request, settings, run_id, flow_run_id, as_json=as_json)
-    _tell(report, as_json=as_json)
+    report = _execute(request, settings, run_id, flow_run_id, as_json=as_json)
+    _print(report, as_json=as_json)
     if report.status != "success":
-        raise typer.Exit(_EXITS.get(report.status, 1))
+        raise typer.Exit(EXIT_CODES.get(report.status, 1))
 
 
-def _watched(
-    request: "ResolvedRequest",
-    settings: "Settings",
+def _execute(
+    request: ResolvedRequest,
+    settings: Settings,
     run_id: str,
     flow_run_id: str | None,
     *,
     as_json: bool,
 ) -> RunReport:
-    from app.terminal.live import live_view
-    from flows.orchestration.start import run_in_prefect
-    from flows.runs.addresses import without_password
-    from flows.runs.run_record import read_record
-
     title = f"{request.definition.name} {run_id} on {without_password(request.repo)}"
     try:
-        with live_view(title, quiet=as_json) as watch:
+        with live_view(title, quiet=as_json) as listener:
             return run_in_prefect(
                 request,
                 settings,
                 run_id=run_id,
-                watch=watch,
+                watch=listener,
                 flow_run_id=flow_run_id,
                 tell=lambda line: print_message(f"note: {line}"),
             )
     except HarnessError as error:
-        _give_up(error, settings, run_id, as_json=as_json)
+        _exit_with_report(error, settings, run_id, as_json=as_json)
     except KeyboardInterrupt as error:
         if read_record(settings.runs / run_id) is None:
             raise
-        look = f"`harness runs show {run_id}` tells how far the run came"
-        raise Interrupted(f"interrupted: {look}") from error
+        raise Interrupted(
+            f"interrupted: `harness runs show {run_id}` shows how far the run got"
+        ) from error
 
 
-def _give_up(error: HarnessError, settings: "Settings", run_id: str, *, as_json: bool) -> NoReturn:
-    """Tell what the run could still report before an outage ended it."""
-    from flows.runs.runs import read_report
-
+def _exit_with_report(
+    error: HarnessError, settings: Settings, run_id: str, *, as_json: bool
+) -> NoReturn:
+    """Print the error and the report that the run wrote before the outage, if it wrote one."""
     try:
         report = read_report(settings.runs, run_id)
     except RunNotFound:
         raise error from None
     print_message(f"error: {error}")
-    _tell(report, as_json=as_json)
+    _print(report, as_json=as_json)
     raise typer.Exit(error.exit_code) from error
 
 
-def _tell(report: RunReport, *, as_json: bool) -> None:
-    from flows.runs.report import to_json
-
+def _print(report: RunReport, *, as_json: bool) -> None:
     if as_json:
         print_json(to_json(report))
     else:
         print_report(report)
 
 
-def _detach(run_id: str, intent: str, settings: "Settings", *, as_json: bool) -> None:
-    """The same command line once more, in a process that outlives this one.
+def _start_in_background(run_id: str, intent: str, settings: Settings, *, as_json: bool) -> None:
+    """Execute the same command line in a process that survives this one.
 
-    It is handed the intent: a pipe that it came from is empty now, a file may be gone.
+    The intent is passed in a private file, since this process has read stdin, and others could
+    read it in the arguments of the process.
     """
-    from flows.services.detached import start_detached
-
     log = settings.home / "logs" / f"{run_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    handed = log.with_suffix(".intent")
-    handed.touch(mode=0o600)
-    handed.write_bytes(intent.encode())
-    again = [part for part in sys.argv[1:] if part not in ("--detach", "--json")]
-    at = again.index("run") + 1  # what stands behind a `--` is no option
-    ours = ("--run-id", run_id, "--whole-intent", str(handed))
-    argv = (sys.executable, "-P", "-m", "app", *again[:at], *ours, *again[at:])
+    intent_file = log.with_suffix(".intent")
+    intent_file.touch(mode=0o600)
+    intent_file.write_bytes(intent.encode())
+    arguments = [part for part in sys.argv[1:] if part not in ("--detach", "--json")]
+    position = arguments.index("run") + 1  # options at the end may follow a `--`
+    hidden = ("--run-id", run_id, "--whole-intent", str(intent_file))
+    python = (sys.executable, "-P", "-m", "app")
+    argv = (*python, *arguments[:position], *hidden, *arguments[position:])
     start_detached(argv, cwd=Path.cwd(), log=log)
     if as_json:
         print_json({"run_id": run_id, "log": str(log)})
@@ -206,14 +194,8 @@ def _detach(run_id: str, intent: str, settings: "Settings", *, as_json: bool) ->
         print_line(f"started {run_id}; see `harness runs show {run_id}` and {log}")
 
 
-def _taken(handed: Path) -> str:
-    text = handed.read_bytes().decode()
-    handed.unlink()
-    return text
-
-
-def _pairs(given: list[str]) -> dict[str, str]:
-    for text in given:
+def _options(texts: list[str]) -> dict[str, str]:
+    for text in texts:
         if "=" not in text:
-            raise OptionInvalid(f"--set wants NAME=VALUE, got {text!r}")
-    return dict(text.split("=", 1) for text in given)
+            raise OptionInvalid(f"--set needs NAME=VALUE, not {text!r}")
+    return dict(text.split("=", 1) for text in texts)

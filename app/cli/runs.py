@@ -1,7 +1,8 @@
-"""`harness runs`: what ran, what it said, what it changed."""
+"""`harness runs`: list, inspect, resume and cancel runs."""
 
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pydoc import pager
 from typing import Annotated
 
@@ -9,30 +10,38 @@ import typer
 
 from app.terminal.identity import user_name
 from app.terminal.options import MAX_ROWS, AsJson
-from app.terminal.output import print_bytes, print_json, print_line
-from app.terminal.present import print_report, print_table
+from app.terminal.output import (
+    print_bytes,
+    print_json,
+    print_line,
+    print_report,
+    print_result,
+    print_table,
+)
+from flows.config.settings import load_settings
+from flows.runs.layout import TRAJECTORY
+from flows.runs.report import to_json
+from flows.runs.resume import find_resumable
+from flows.runs.runs import find_run, list_runs, read_diff, read_report
+from nodes.text import escape_invisible, strip_control_characters
+from providers.read_trajectory import event_line, read_trajectory
 
 Run = Annotated[str, typer.Argument(help="A run id, or the beginning of one.")]
 
-app = typer.Typer(help="What ran, what it said, what it changed.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")
 def list_(
-    limit: Annotated[int, typer.Option(min=1, max=MAX_ROWS, help="The newest so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_ROWS, help="Maximum of runs.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List runs, newest first."""
-    from flows.config.settings import load_settings
-    from flows.runs.runs import list_runs
-
     entries = list_runs(load_settings().runs, limit=limit)
     if as_json:
         print_json([asdict(entry) for entry in entries])
     elif not entries:
-        print_line(
-            "no runs yet: `harness run fix-tests --repo …` starts one, `harness demo` shows one"
-        )
+        print_line("no runs yet: start one with `harness run fix-tests --repo …` or `harness demo`")
     else:
         print_table(
             ("run", "started", "state", "blueprint", "repo"),
@@ -41,21 +50,17 @@ def list_(
 
 
 @app.command("show")
-def show_(
+def show(
     run: Run,
     trajectory: Annotated[
-        bool, typer.Option("--trajectory", help="All that was said to models, page by page.")
+        bool, typer.Option("--trajectory", help="Show the conversation with models instead.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the report of one run, or what was said in it."""
+    """Show the report of one run, or its conversation with models."""
     if trajectory:
         _show_trajectory(run, as_json=as_json)
         return
-    from flows.config.settings import load_settings
-    from flows.runs.report import to_json
-    from flows.runs.runs import read_report
-
     report = read_report(load_settings().runs, run)
     if as_json:
         print_json(to_json(report))
@@ -65,10 +70,8 @@ def show_(
 
 @app.command("resume")
 def resume(run: Run, as_json: AsJson = False) -> None:
-    """Go on with a run that stopped, where it stopped and in the same files."""
+    """Continue a stopped run where it stopped, in the same files."""
     from app.cli.run import run_request
-    from flows.config.settings import load_settings
-    from flows.runs.resume import find_resumable
 
     settings = load_settings()
     found = find_resumable(settings.runs, run)
@@ -79,87 +82,89 @@ def resume(run: Run, as_json: AsJson = False) -> None:
 
 @app.command("cancel")
 def cancel(run: Run, as_json: AsJson = False) -> None:
-    """End a run that is queued, running or waits for a person; its work so far is on its branch."""
-    from flows.config.settings import load_settings
-    from flows.orchestration.cancel import cancel_any_run as cancel_run
+    """Stop a queued, running or waiting run; its work so far stays on its branch."""
+    from flows.orchestration.cancel import cancel_any_run
 
-    entry = cancel_run(load_settings(), run)
-    if as_json:
-        print_json(asdict(entry))
-        return
-    where = f"; its work so far is on {entry.branch}" if entry.branch else ""
-    print_line(f"run {entry.run_id} is {entry.state}{where}")
+    entry = cancel_any_run(load_settings(), run)
+    branch = f"; its work so far is on {entry.branch}" if entry.branch else ""
+    print_result(asdict(entry), f"run {entry.run_id} is {entry.state}{branch}", as_json)
 
 
 @app.command("prune")
 def prune(
-    older_than: Annotated[str, typer.Option(help="As 24h, 7d or 2w.")] = "30d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would go.")] = False,
+    older_than: Annotated[
+        str, typer.Option(help="Minimum time since the last use, such as 24h, 7d or 2w.")
+    ] = "30d",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list what would be removed.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what did not win in a run, and commits that no run needs to go on."""
-    from datetime import UTC, datetime
-
-    from flows.config.settings import load_settings
+    """Remove losing branches of `compete` nodes, and commits that no run needs."""
     from flows.execution.prune import prune as prune_runs
     from flows.recall.curation import parse_age
 
     before = parse_age(older_than, datetime.now(UTC), option="--older-than")
-    gone = prune_runs(load_settings(), before, dry_run=dry_run)
+    removed = prune_runs(load_settings(), before, dry_run=dry_run)
     if as_json:
-        print_json([{**branch._asdict(), "repository": str(branch.repository)} for branch in gone])
+        print_json([{**one._asdict(), "repository": str(one.repository)} for one in removed])
         return
-    for branch in gone:
-        print_line(
-            f"{'would remove' if dry_run else 'removed'} {branch.branch} of {branch.repository}"
-        )
-    if not gone:
-        print_line(f"nothing that can go was last used more than {older_than} ago")
+    for one in removed:
+        print_line(f"{'would remove' if dry_run else 'removed'} {one.branch} of {one.repository}")
+    if not removed:
+        print_line(f"nothing to remove that was last used more than {older_than} ago")
 
 
 @app.command("replay")
 def replay(run: Run, as_json: AsJson = False) -> None:
-    """Do a run again from its trajectory, with no model; exits 1 when it ends differently."""
+    """Repeat a run with its recorded replies; exits with 1 if steps or files differ."""
     from app.terminal.live import live_view
-    from flows.config.settings import load_settings
-    from flows.execution.replay import replay as replayed
+    from flows.execution.replay import replay as replay_run
     from flows.execution.wiring import build_dependencies
-    from nodes.text import escape_invisible, strip_control_characters
 
     settings = load_settings()
-    with live_view(f"replay of {run}", quiet=as_json) as watch:
-        done = replayed(settings.runs, run, lambda t: build_dependencies(settings, replay=t), watch)
+    with live_view(f"replay of {run}", quiet=as_json) as listener:
+        outcome = replay_run(
+            settings.runs, run, lambda t: build_dependencies(settings, replay=t), listener
+        )
     if as_json:
-        print_json(asdict(done))
-    elif done.same:
-        print_line(f"the same steps, and the same tree {done.tree[:12]}")
+        differs = outcome.difference
+        named = differs and {"step": differs.step, "was": differs.expected, "now": differs.actual}
+        print_json({**asdict(outcome), "difference": named})
+    elif outcome.same:
+        print_line(f"identical steps, and identical files (tree {outcome.tree[:12]})")
     else:
-        print_line(strip_control_characters(str(done.difference or "the same steps")))
-        files = ", ".join(map(escape_invisible, done.files))
-        print_line(f"another tree: {files}" if files else "the same tree")
-    if not done.same:
+        print_line(strip_control_characters(str(outcome.difference or "identical steps")))
+        files = ", ".join(map(escape_invisible, outcome.files))
+        print_line(f"different files: {files}" if files else "identical files")
+    if not outcome.same:
         raise typer.Exit(1)
 
 
 @app.command("diff")
 def diff(run: Run, as_json: AsJson = False) -> None:
-    """Print what a run changed, as a patch."""
-    from flows.config.settings import load_settings
-    from flows.runs.report import to_json
-    from flows.runs.runs import read_diff, read_report
-    from nodes.text import strip_control_characters
-
+    """Print the changes of a run as a patch."""
     runs = load_settings().runs
     patch = read_diff(runs, run)
     if as_json:
         report = to_json(read_report(runs, run))
-        of_it = ("run_id", "branch", "base_commit", "commit", "diff_stat")
-        print_json({**{name: report[name] for name in of_it}, "diff": patch})
-        return
-    if sys.stdout.isatty():
+        names = ("run_id", "branch", "base_commit", "commit", "diff_stat")
+        print_json({**{name: report[name] for name in names}, "diff": patch})
+    elif sys.stdout.isatty():
         print_line(strip_control_characters(patch.removesuffix("\n")))
     else:
         print_bytes(patch.encode("utf-8", "surrogateescape"))
+
+
+@app.command("events")
+def events(run: Run, as_json: AsJson = False) -> None:
+    """Show all events of one run."""
+    from app.cli.events import print_events
+    from flows.execution.wiring import open_event_log
+
+    run_id = find_run(load_settings().runs, run).name
+    with open_event_log() as log:
+        print_events(log.events(run_id), as_json)
 
 
 @app.command("rate")
@@ -168,31 +173,22 @@ def rate(
     score: Annotated[int, typer.Argument(help="0 is useless, 100 is perfect.")],
     as_json: AsJson = False,
 ) -> None:
-    """Say how good a run was; what is over 80 may teach notes and examples."""
+    """Rate a run; a successful run rated above 80 is curated."""
     from flows.recall.rate import rate_run
 
     rating, look, why = rate_run(run, score, by=user_name())
-    if as_json:
-        print_json({**rating._asdict(), "look": look, "why": why})
-        return
-    print_line(f"run {rating.run_id} is rated {rating.score}")
-    if why:
-        print_line(why)
+    line = f"run {rating.run_id} is rated {rating.score}"
+    document = {**rating._asdict(), "look": look, "why": why}
+    print_result(document, f"{line}\n{why}" if why else line, as_json)
 
 
 def _show_trajectory(run: str, *, as_json: bool) -> None:
-    from flows.config.settings import load_settings
-    from flows.runs.layout import TRAJECTORY
-    from flows.runs.runs import find_run
-    from nodes.text import strip_control_characters
-    from providers.read_trajectory import event_line, read_trajectory
-
     path = find_run(load_settings().runs, run) / TRAJECTORY
-    events = read_trajectory(path) if path.exists() else iter(())
+    found = read_trajectory(path) if path.exists() else iter(())
     if as_json:
-        print_json(list(events))
+        print_json(list(found))
     elif sys.stdout.isatty():
-        pager("\n".join(strip_control_characters(event_line(event)) for event in events))
+        pager("\n".join(strip_control_characters(event_line(event)) for event in found))
     else:
-        for event in events:
+        for event in found:
             print_line(strip_control_characters(event_line(event)))

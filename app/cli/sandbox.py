@@ -1,4 +1,4 @@
-"""`harness sandbox`: the base image, what is running, what was left behind."""
+"""`harness sandbox`: the base image, and the containers and snapshots of this home."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -6,24 +6,33 @@ from typing import Annotated
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.output import print_json, print_line, print_message, print_result
-from app.terminal.present import print_table
+from app.terminal.output import (
+    print_json,
+    print_line,
+    print_message,
+    print_result,
+    print_table,
+)
+from flows.config.settings import load_settings
+from flows.execution.wiring import docker_engine, sandbox_owner
+from sandbox.images import ensure_agents, ensure_base
+from sandbox.reap import list_sandboxes
+from sandbox.reap import reap as remove_leftovers
 
-app = typer.Typer(help="The base image and the containers of ours.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("build")
 def build(
     agents: Annotated[
-        bool, typer.Option("--agents", help="The image with `claude` and `pi`.")
+        bool, typer.Option("--agents", help="Build the image with `claude` and `pi`.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Build it anew.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Rebuild the image even if it is current.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pull or build the base image; nothing happens when it is up to date."""
-    from flows.execution.wiring import docker_engine
-    from sandbox.images import ensure_agents, ensure_base
-
+    """Pull or build the base image; an image that is current is left unchanged."""
     ensure = ensure_agents if agents else ensure_base
     image = ensure(docker_engine(), on_line=print_message, force=force)
     print_result({"image": image}, image, as_json)
@@ -31,11 +40,7 @@ def build(
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the sandboxes of ours, those that nobody needs any more included."""
-    from flows.config.settings import load_settings
-    from flows.execution.wiring import docker_engine, sandbox_owner
-    from sandbox.reap import list_sandboxes
-
+    """List the sandboxes of this home, including leftovers."""
     found = list_sandboxes(docker_engine(), sandbox_owner(load_settings()))
     if as_json:
         print_json([{**asdict(info), "state": info.state} for info in found])
@@ -51,19 +56,13 @@ def list_(as_json: AsJson = False) -> None:
 @app.command("reap")
 def reap(
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that a living run is using.")
+        bool, typer.Option("--all", help="Also remove sandboxes that active runs are using.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove containers and snapshots that nobody needs any more."""
-    from flows.config.settings import load_settings
-    from flows.execution.wiring import docker_engine, sandbox_owner
-    from sandbox.reap import reap as reap_leftovers
-
-    reaped = reap_leftovers(docker_engine(), sandbox_owner(load_settings()), everything=everything)
-    if as_json:
-        print_json(reaped._asdict())
-    else:
-        print_line(
-            f"removed {len(reaped.containers)} containers and {len(reaped.snapshots)} snapshots"
-        )
+    """Remove containers and snapshots that no run needs."""
+    owner = sandbox_owner(load_settings())
+    removed = remove_leftovers(docker_engine(), owner, everything=everything)
+    containers, snapshots = removed.containers, removed.snapshots
+    line = f"removed {len(containers)} containers and {len(snapshots)} snapshots"
+    print_result({"containers": containers, "images": snapshots}, line, as_json)

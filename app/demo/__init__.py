@@ -1,1 +1,1 @@
-"""The demo: a small repository with a failing test, and a script for a model that mends it."""
+"""The demo: a small repository with a failing test, and scripted model replies that fix it."""

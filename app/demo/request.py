@@ -1,4 +1,4 @@
-"""The repository of the demo, and the run that is asked for on it."""
+"""The repository and the run request of `harness demo`."""
 
 import shutil
 from pathlib import Path
@@ -12,34 +12,34 @@ from flows.runs.request import ResolvedRequest, RunRequest
 from providers.models import check_key
 from sandbox.git import OURS, RuledGit
 
-_HERE = Path(__file__).parent
+_FOLDER = Path(__file__).parent
 
 
-def make_repository(place: Path) -> Path:
-    """A fresh git repository with one commit and one failing test, at `place`."""
-    shutil.copytree(_HERE / "repository", place)
-    git = RuledGit(place, OURS)
+def make_repository(path: Path) -> Path:
+    """Create a git repository with one commit and one failing test at `path`."""
+    shutil.copytree(_FOLDER / "repository", path)
+    git = RuledGit(path, OURS)
     git.init("--quiet", "--initial-branch=main")
     git.add("--all")
     identity = ["user.name=Harness demo", "user.email=demo@localhost"]
     git(c=identity).commit("--quiet", "-m", "Opening hours")
-    return place
+    return path
 
 
 def demo_request(repository: Path, settings: Settings) -> ResolvedRequest:
-    """fix-tests on it, with the configured model if its key is set, else with a scripted one."""
-    given = RunRequest.of(
+    """Return a fix-tests request; without a key for the configured model, with scripted replies."""
+    request = RunRequest.of(
         blueprint="fix-tests",
         repo=str(repository),
         intent="make the tests pass",
         model=_model(settings),
     )
-    return resolve_request(given, find_blueprint("fix-tests"), settings)
+    return resolve_request(request, find_blueprint("fix-tests"), settings)
 
 
 def _model(settings: Settings) -> str:
     try:
         check_key(settings.model, environment())
     except ModelUnavailable:
-        return f"scripted/{_HERE / 'replies.jsonl'}"
+        return f"scripted/{_FOLDER / 'replies.jsonl'}"
     return settings.model

@@ -1,1 +1,1 @@
-"""Shared by the commands: options, output, the live view, questions to the user."""
+"""Shared by the commands: options, output, live view, prompts."""

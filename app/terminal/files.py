@@ -1,18 +1,17 @@
-"""Files that a person names: read, and written whole or not at all."""
+"""Files that the user names on the command line."""
 
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from contracts.errors import OptionInvalid
+from contracts.files import write_atomically
 
 
 def read_file(path: Path) -> str:
-    """The text of a file, - for stdin.
+    """Return the text of a file; `-` reads stdin.
 
     Raises:
-        OptionInvalid: it cannot be read.
+        OptionInvalid: the file cannot be read.
     """
     try:
         return sys.stdin.read() if str(path) == "-" else path.read_text()
@@ -21,32 +20,26 @@ def read_file(path: Path) -> str:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write what a person asked for; what stood there stays until all of it is written.
+    """Write a file atomically; pipes and devices are written directly.
 
     Raises:
-        OptionInvalid: it cannot be written there.
+        OptionInvalid: the file cannot be written.
     """
     try:
-        if path.exists() and not path.is_file():  # a pipe, a terminal
+        if path.exists() and not path.is_file():
             path.write_text(text)
-            return
-        own = path.resolve()  # a link goes on leading there
-        with tempfile.TemporaryDirectory(prefix=f".{own.name}-", dir=own.parent) as beside:
-            part = Path(beside) / own.name
-            part.write_text(text)
-            if own.exists():
-                shutil.copymode(own, part)
-            part.replace(own)
+        else:
+            write_atomically(path, text)
     except OSError as error:
         raise OptionInvalid(f"cannot write {str(path)!r}: {error.strerror}") from error
 
 
 def read_intent(path: Path | None, *, untrusted: bool) -> str:
-    """The text of `--intent-from`, - for stdin; empty when none is named.
+    """Return the text of the `--intent-from` file, or an empty text without the option.
 
     Raises:
-        OptionInvalid: it cannot be read, or `--untrusted` is about nothing.
+        OptionInvalid: the file cannot be read, or `--untrusted` is given without a file.
     """
     if path is None and untrusted:
-        raise OptionInvalid("--untrusted is about the file of --intent-from: name one")
+        raise OptionInvalid("--untrusted needs --intent-from: name the file with the text")
     return read_file(path) if path is not None else ""

@@ -1,12 +1,12 @@
-"""Who sits at this terminal."""
+"""Name of the user at this terminal, for decisions and edits."""
 
 import os
 from getpass import getuser
 
 
 def user_name() -> str:
-    """Their name on this machine, or their number where it has none for them."""
+    """Return the user's login name, or `uid N` if this machine has no name for the user."""
     try:
         return getuser()
-    except (KeyError, OSError):  # as in a container that is begun with a bare uid
+    except (KeyError, OSError):  # for example in a container that was started with a bare uid
         return f"uid {os.getuid()}"

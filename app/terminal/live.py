@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a tree on a terminal, plain lines elsewhere."""
+"""Live view of a run on stderr: a tree on a terminal, plain lines elsewhere."""
 
 import sys
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ _MARKS = {"success": "ok", "failure": "failed", "skipped": "skipped"}
 
 @contextmanager
 def live_view(title: str, *, quiet: bool = False) -> Iterator[RunListener]:
-    """A watch for one run; the display ends with the block. `quiet` shows nothing."""
+    """Return a listener that displays one run until the block ends; `quiet` displays nothing."""
     if quiet:
         yield RunListener()
     elif sys.stderr.isatty():
-        from app.terminal.tree import live_tree  # brings in rich
+        from app.terminal.tree import live_tree  # imports rich
 
         with live_tree(title) as tree:
             yield RunListener(
@@ -25,24 +25,14 @@ def live_view(title: str, *, quiet: bool = False) -> Iterator[RunListener]:
             )
     else:
         yield RunListener(
-            on_node_start=_say_start, on_node_complete=_say_complete, on_line=_say_line
+            on_node_start=lambda name: print_message(f"{name}: started"),
+            on_node_complete=lambda name, result: print_message(node_line(name, result)),
+            on_line=lambda _, text: print_message(f"  {text}"),
         )
 
 
 def node_line(name: str, result: NodeResult) -> str:
-    """One line on how a node ended."""
-    mark = _MARKS[result.status]
-    took = f" in {result.duration_ms / 1000:.1f} s" if result.status != "skipped" else ""
-    return f"{name}: {mark}{took}" + (f": {result.error}" if result.error else "")
-
-
-def _say_start(name: str) -> None:
-    print_message(f"{name}: started")
-
-
-def _say_complete(name: str, result: NodeResult) -> None:
-    print_message(node_line(name, result))
-
-
-def _say_line(_: str, text: str) -> None:
-    print_message(f"  {text}")
+    """Return one line with the status, duration and error of a finished node."""
+    duration = f" in {result.duration_ms / 1000:.1f} s" if result.status != "skipped" else ""
+    error = f": {result.error}" if result.error else ""
+    return f"{name}: {_MARKS[result.status]}{duration}{error}"

@@ -1,37 +1,39 @@
-"""What a person sees: results on stdout, everything else on stderr."""
+"""Output of the commands: results on stdout, messages on stderr."""
 
 import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from typing import NamedTuple
 
 from contracts.errors import Unavailable
+from contracts.run import NodeReport, RunReport
 
 
-class _Document(NamedTuple):
-    stdout: int
-    told: bool = False
+class _JsonDocument(NamedTuple):
+    stdout_fd: int
+    """Copy of the original stdout."""
+    written: bool = False
 
 
-_DOCUMENT: ContextVar[_Document | None] = ContextVar("document", default=None)
-"""Where the document of `--json` goes while stdout is kept for it, and whether it went there."""
+_JSON_DOCUMENT: ContextVar[_JsonDocument | None] = ContextVar("json_document", default=None)
+"""Where `print_json` writes inside `json_only_stdout`; None outside of it."""
 
 
 def print_message(line: str) -> None:
-    """One line for the person, on stderr."""
+    """Print one line for the user on stderr."""
     sys.stderr.write(f"{line}\n")
 
 
 def print_line(text: str) -> None:
-    """A result, on stdout, at once: a reader may be waiting for it.
+    """Print a result on stdout and flush it, since a program may be waiting for the line.
 
     Raises:
-        Unavailable: there is no room where it goes.
-        BrokenPipeError: nobody reads it any more.
+        Unavailable: stdout cannot be written, for example because the disk is full.
+        BrokenPipeError: the reader of stdout has closed it.
     """
     try:
         sys.stdout.write(f"{text}\n")
@@ -39,35 +41,36 @@ def print_line(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a device, not a path of ours
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())  # the end would write it once more
-        raise Unavailable(f"nothing can be written to stdout: {error.strerror}") from error
+        # Python flushes stdout once more at exit and would print a second error.
+        with open(os.devnull, "w") as devnull:  # noqa: PTH123 - a device, not a file of ours
+            os.dup2(devnull.fileno(), sys.stdout.fileno())
+        raise Unavailable(f"cannot write to stdout: {error.strerror}") from error
 
 
 def print_bytes(content: bytes) -> None:
-    """A result that programs read, on stdout as it is."""
+    """Print the bytes of a result on stdout unchanged."""
     sys.stdout.flush()
     sys.stdout.buffer.write(content)
     sys.stdout.flush()
 
 
 def print_json(document: object) -> None:
-    """The one JSON document of `--json`, on stdout."""
+    """Print the one JSON document of `--json` on stdout."""
     text = json.dumps(document, indent=2, default=str)
-    kept = _DOCUMENT.get()
-    if kept is None:
+    target = _JSON_DOCUMENT.get()
+    if target is None:
         print_line(text)
         return
-    _DOCUMENT.set(kept._replace(told=True))
+    _JSON_DOCUMENT.set(target._replace(written=True))
     try:
-        with os.fdopen(os.dup(kept.stdout), "w") as stdout:
+        with os.fdopen(os.dup(target.stdout_fd), "w") as stdout:
             stdout.write(f"{text}\n")
-    except OSError as error:  # nobody reads it, or there is no room: what was done is done
-        print_message(f"note: the document could not be written to stdout: {error.strerror}")
+    except OSError as error:  # the command itself has succeeded
+        print_message(f"note: the JSON document could not be written to stdout: {error.strerror}")
 
 
 def print_result(document: object, line: str, as_json: bool) -> None:
-    """A result: the document with `--json`, else the line."""
+    """Print the document with `--json`, otherwise the line."""
     if as_json:
         print_json(document)
     else:
@@ -75,49 +78,94 @@ def print_result(document: object, line: str, as_json: bool) -> None:
 
 
 def json_missing() -> bool:
-    """Whether a document of `--json` is due."""
-    kept = _DOCUMENT.get()
-    return kept is not None and not kept.told
+    """Return True inside `json_only_stdout` until a document has been printed."""
+    target = _JSON_DOCUMENT.get()
+    return target is not None and not target.written
 
 
 @contextmanager
 def json_only_stdout() -> Iterator[None]:
-    """Until the block ends `show_json` alone writes to stdout.
+    """Reserve stdout for `print_json` until the block ends; other output goes to stderr.
 
-    What else is printed, by a blueprint and the programs it starts here too, goes to stderr.
+    This includes the output of blueprints and of programs that they start on this machine.
     """
     sys.stdout.flush()
-    kept = os.dup(1)
-    token = _DOCUMENT.set(_Document(kept))
+    stdout_fd = os.dup(1)
+    token = _JSON_DOCUMENT.set(_JsonDocument(stdout_fd))
     os.dup2(2, 1)
     try:
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        os.dup2(kept, 1)
-        _DOCUMENT.reset(token)
-        os.close(kept)
+        os.dup2(stdout_fd, 1)
+        _JSON_DOCUMENT.reset(token)
+        os.close(stdout_fd)
 
 
-class _Notes(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        print_message(f"note: {record.getMessage()}")
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print aligned columns, each as wide as its widest cell."""
+    cells = [tuple(head), *(tuple(row) for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    for row in cells:
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print_line("  ".join(padded).rstrip())
 
 
-_NOTES = _Notes(logging.WARNING)
+def print_report(report: RunReport) -> None:
+    """Print the report of a run in a few lines."""
+    seconds = report.total_duration_ms / 1000
+    print_line(f"{report.blueprint} {report.run_id}: {report.status} in {seconds:.1f} s")
+    for node in report.nodes:
+        print_line(f"  {_node_line(node)}")
+    if report.error:
+        print_line(f"error: {report.error}")
+    for notice in report.notices:
+        print_line(f"note: {notice}")
+    if report.branch:
+        print_line(f"branch: {report.branch}{' (pushed)' if report.pushed else ''}")
+        print_line(f"changes: {report.diff_stat}")
+        if report.pull_request:
+            print_line(f"pull request: {report.pull_request}")
+        print_line(f"diff: harness runs diff {report.run_id}")
+    tokens = report.token_usage.total
+    print_line(f"model: {report.model}, {tokens} tokens, ${report.cost_usd:.4f}")
+    if report.flow_run_url:
+        print_line(f"in Prefect: {report.flow_run_url}")
 
 
 def set_up_logging(*, debug: bool) -> None:
-    """Libraries speak on stderr only with `--debug`; Prefect leaves a root that has a handler.
-
-    What memory warns of, such as a model that is away, a person is told in any case.
-    """
+    """Show the log of libraries with `--debug` only, and warnings of memory as notes always."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     handler.setLevel(logging.DEBUG if debug else logging.CRITICAL + 1)
     if not debug:
         logging.getLogger("memory").addHandler(_NOTES)
-        # Prefect has a handler of its own, and says at length that a server is gone.
+        # Prefect has a handler of its own and prints tracebacks when a server is unreachable.
         os.environ.setdefault("PREFECT_INTERNAL_LOGGING_LEVEL", "CRITICAL")
-        logging.raiseExceptions = False  # Prefect writes to stderr each log that it cannot send
+        logging.raiseExceptions = False  # Prefect prints every log record that it cannot send
+    # Prefect installs no root handler if there is one.
     logging.basicConfig(handlers=[handler], level=logging.INFO if debug else logging.WARNING)
+
+
+class _NoteHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        print_message(f"note: {record.getMessage()}")
+
+
+_NOTES = _NoteHandler(logging.WARNING)
+
+
+def _node_line(node: NodeReport) -> str:
+    """Return one line such as `fix: success in 2.0 s, 3 turns (bash 2), 970 tokens, $0.0010`."""
+    parts = [f"{node.name}: {node.status}"]
+    if node.status != "skipped":
+        parts[0] += f" in {node.duration_ms / 1000:.1f} s"
+    if len(node.attempts) > 1:
+        parts.append(f"{len(node.attempts)} attempts")
+    if node.turns:
+        from flows.runs.report import tools_line
+
+        tools = f" ({tools_line(node)})" if node.tool_calls else ""
+        parts.append(f"{node.turns} turns{tools}")
+        parts += [f"{node.usage.total} tokens", f"${node.usage.cost_usd:.4f}"]
+    return ", ".join(parts)

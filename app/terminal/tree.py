@@ -1,4 +1,4 @@
-"""The live tree of a run on a terminal: nodes that are done, and what runs now."""
+"""Live tree of a run on a terminal: finished nodes, and running nodes with their output."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from rich.text import Text
 from contracts.run import NodeResult
 
 TAIL_LINES = 6
-"""Lines of output shown below the node that is running."""
+"""Lines of output shown below the running nodes."""
 
 _MARKS = {
     "success": ("ok", "green"),
@@ -23,7 +23,7 @@ _MARKS = {
 
 
 class RunTree:
-    """The nodes so far, those that run with their newest lines. Lanes call it from threads."""
+    """Nodes of one run so far. Parallel lanes call its methods from several threads."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -63,7 +63,7 @@ class RunTree:
 
 @contextmanager
 def live_tree(title: str) -> Iterator[RunTree]:
-    """A tree on the terminal, drawn anew as it grows; it stays as it is when the block ends."""
+    """Show a tree on the terminal and refresh it; the last state stays after the block."""
     tree = RunTree(title)
     console = Console(stderr=True)
     with Live(console=console, get_renderable=tree.render, refresh_per_second=8):

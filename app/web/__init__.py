@@ -1,1 +1,1 @@
-"""Pages for people: runs, memory, and what agents are given. Served from our own files only."""
+"""The web pages, the HTTP API and the webhook receiver; all files are served locally."""

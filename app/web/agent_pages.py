@@ -1,4 +1,4 @@
-"""Agents: what each is given of the notebook, tried out before it is kept."""
+"""Pages of agents: their settings for notes and examples, and a preview of the result."""
 
 from typing import Annotated, get_args
 
@@ -6,99 +6,96 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from app.web.entry_forms import AgentForm, PreviewSettingsForm, ScopeForm
-from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
+from app.web.forms import (
+    FORM_ERRORS,
+    NO_FORM_ERROR,
+    FormError,
+    RawForm,
+    form_error,
+    unvalidated_form,
+)
 from app.web.pages import redirect, render_page
-from app.web.raw_form import RawForm, unvalidated_form
 from flows.recall.library import configured_notebook
-from memory.errors import StaleUpdate
 from memory.notes.agent_settings import ExampleStrategy, NoteStrategy, check_settings
 from memory.notes.injection import Injection
-from memory.notes.notebook import Notebook
 
 router = APIRouter()
 
 
 class PreviewForm(ScopeForm, frozen=True):
-    """Whom and what a preview is for."""
+    """Agent, user, company and task of a preview."""
 
     task: str = ""
 
 
 @router.get("/agents")
 def list_agents(request: Request) -> Response:
-    """All agents and what each is given."""
-    with configured_notebook() as opened:
-        agents = [opened.agent_settings(name) for name in opened.agents]
+    """Return the settings of all agents."""
+    with configured_notebook() as book:
+        agents = [book.agent_settings(name) for name in book.agents]
     return render_page(request, "agents", {"agents": agents})
 
 
 @router.get("/agents/{name}")
 def show_agent(request: Request, name: str) -> Response:
-    """The settings of one agent."""
-    with configured_notebook() as opened:
-        given = AgentForm.model_validate(opened.agent_settings(name), from_attributes=True)
-    return _agent(request, name, given, asked=PreviewForm(agent=name))
+    """Return the settings of one agent."""
+    with configured_notebook() as book:
+        form = AgentForm.model_validate(book.agent_settings(name), from_attributes=True)
+    return _agent(request, name, form, PreviewForm(agent=name))
 
 
 @router.post("/agents/{name}/preview")
-def preview_settings(request: Request, name: str, typed: RawForm) -> Response:
-    """What the agent would be given with these settings; nothing is kept."""
-    asked = PreviewForm.model_validate({**typed, "agent": name})
-    with configured_notebook() as opened:
-        opened.agent_settings(name)  # there is no page of one that nobody knows
+def preview_settings(request: Request, name: str, raw: RawForm) -> Response:
+    """Return the notes and examples that the agent would get with these settings."""
+    wanted = PreviewForm.model_validate({**raw, "agent": name})
+    with configured_notebook() as book:
+        book.agent_settings(name)  # 404 for an unknown agent
         try:
-            form = PreviewSettingsForm.model_validate(typed)
+            form = PreviewSettingsForm.model_validate(raw)
             check_settings(form.settings(name))
-            shown = opened.inject(asked.scope(), form.task, options=form.injecting())
+            shown = book.inject(wanted.scope(), form.task, options=form.injecting())
         except FORM_ERRORS as error:
-            mine = unvalidated_form(AgentForm, typed)
-            return _agent(request, name, mine, asked, refused=form_error(error))
-    return _agent(request, name, form, asked=asked, shown=shown)
+            typed = unvalidated_form(AgentForm, raw, error)
+            return _agent(request, name, typed, wanted, refused=form_error(error))
+    return _agent(request, name, form, wanted, shown=shown)
 
 
 @router.post("/agents/{name}")
-def change_agent(request: Request, name: str, typed: RawForm) -> Response:
-    """Keep the settings; a person who was overtaken is told."""
-    with configured_notebook() as opened:
-        now = opened.agent_settings(name)
+def change_agent(request: Request, name: str, raw: RawForm) -> Response:
+    """Save the settings; after an error the form keeps the typed values."""
+    with configured_notebook() as book:
+        current = book.agent_settings(name)
         try:
-            opened.save_agent_settings(AgentForm.model_validate(typed).settings(name))
+            book.save_agent_settings(AgentForm.model_validate(raw).settings(name))
         except FORM_ERRORS as error:
-            seen = {"version": str(now.version)} if isinstance(error, StaleUpdate) else {}
-            mine = unvalidated_form(AgentForm, {**typed, **seen})
-            asked = PreviewForm.model_validate({**typed, "agent": name})
-            return _agent(request, name, mine, asked, refused=form_error(error))
+            typed = unvalidated_form(AgentForm, raw, error, current.version)
+            wanted = PreviewForm.model_validate({**raw, "agent": name})
+            return _agent(request, name, typed, wanted, refused=form_error(error))
     return redirect(request, f"/agents/{name}")
 
 
 @router.get("/preview")
-def preview(request: Request, asked: Annotated[PreviewForm, Query()]) -> Response:
-    """What an agent would be given for a task, with its settings of now."""
-    with configured_notebook() as opened:
-        shown = _shown(opened, asked)
-        values = {"asked": asked, "shown": shown, "agents": opened.agents}
+def preview(request: Request, wanted: Annotated[PreviewForm, Query()]) -> Response:
+    """Return the notes and examples that an agent would get with its current settings."""
+    with configured_notebook() as book:
+        shown = book.inject(wanted.scope(), wanted.task) if wanted.agent else None
+        values = {"asked": wanted, "shown": shown, "agents": book.agents}
     return render_page(request, "preview", values)
-
-
-def _shown(opened: Notebook, asked: PreviewForm) -> Injection | None:
-    if not asked.agent:
-        return None
-    return opened.inject(asked.scope(), asked.task)
 
 
 def _agent(
     request: Request,
     name: str,
-    given: AgentForm,
-    asked: PreviewForm,
+    form: AgentForm,
+    wanted: PreviewForm,
     *,
     shown: Injection | None = None,
     refused: FormError = NO_FORM_ERROR,
 ) -> Response:
     values = {
         "name": name,
-        "given": given,
-        "asked": asked,
+        "given": form,
+        "asked": wanted,
         "shown": shown,
         "refused": refused.message,
         "note_strategies": get_args(NoteStrategy),

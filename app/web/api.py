@@ -1,4 +1,4 @@
-"""The HTTP API: plans made of prompts, run, decided about, and followed."""
+"""The HTTP API: make plans from prompts, run them, decide approvals, follow events."""
 
 from collections.abc import AsyncIterator, Iterator
 from importlib.metadata import version
@@ -21,7 +21,7 @@ from app.web.api_models import (
     approval_answer,
     plan_answer,
 )
-from app.web.api_route import ApiRoute, Problem
+from app.web.errors import ApiRoute, Problem
 from flows.approval_decided import resume_in_background
 from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
@@ -37,80 +37,79 @@ from policy.plan.registry import plain_json
 
 DECIDED_BY = "the API"
 POLL_S = 0.2
-"""How often the log is looked at for those who follow it."""
+"""Seconds between two queries of the event log for a stream without new events."""
 
 router = APIRouter(route_class=ApiRoute, responses={"4XX": {"model": Problem}})
 
 
 def is_api_request(request: Request) -> bool:
-    """Whether the path is one of the routes here, whatever the method."""
+    """Return True if the path is one of the routes of this module, whatever the method."""
     return any(route.matches(request.scope)[0] != Match.NONE for route in router.routes)
 
 
-def open_shop() -> Iterator[PlanDependencies]:
-    """What plans are made with, closed when the answer is sent."""
-    with plan_dependencies(load_settings()) as shop:
-        yield shop
+def open_dependencies() -> Iterator[PlanDependencies]:
+    """Open the dependencies of plans until the response is sent."""
+    with plan_dependencies(load_settings()) as dependencies:
+        yield dependencies
 
 
-def opened_log() -> Iterator[EventLog]:
-    """The event log, closed when the answer is sent, or its reader is gone."""
+def open_log() -> Iterator[EventLog]:
+    """Open the event log until the response is sent or the client disconnects."""
     with open_event_log() as log:
         yield log
 
 
-Shop = Annotated[PlanDependencies, Depends(open_shop)]
-Log = Annotated[EventLog, Depends(opened_log)]
+PlanDependency = Annotated[PlanDependencies, Depends(open_dependencies)]
+Log = Annotated[EventLog, Depends(open_log)]
 
 
 @router.post("/prompts", status_code=201)
-def draft(asked: PromptBody, shop: Shop, response: Response) -> PlanAnswer:
-    """Make a plan of a prompt; nothing is run. A small model may take a minute."""
-    outside = asked.intent_from if asked.intent is not None else ""
+def draft(body: PromptBody, dependencies: PlanDependency, response: Response) -> PlanAnswer:
+    """Make a plan from a prompt; nothing is run. A small model may take a minute."""
     request = PlanRequest(
-        prompt=asked.prompt,
-        repo=asked.repo,
-        grants=asked.grants,
-        allow_change=asked.allow_change,
-        intent=asked.intent,
-        intent_from=outside,
+        prompt=body.prompt,
+        repo=body.repo,
+        grants=body.grants,
+        allow_change=body.allow_change,
+        intent=body.intent,
+        intent_from=body.intent_from if body.intent is not None else "",
     )
-    made = plan_answer(plan_state(shop, record_draft(shop, request)))
+    made = plan_answer(plan_state(dependencies, record_draft(dependencies, request)))
     response.headers["Location"] = f"/plans/{made.id}"
     return made
 
 
 @router.get("/plans/{id}")
-def show(id: str, shop: Shop) -> PlanAnswer:  # noqa: A002 - the word of the path
-    """A plan, how its steps ended, and what waits for a decision."""
-    return plan_answer(plan_state(shop, id))
+def show(id: str, dependencies: PlanDependency) -> PlanAnswer:  # noqa: A002 - part of the path
+    """Return a plan, the results of its steps, and its pending approvals."""
+    return plan_answer(plan_state(dependencies, id))
 
 
 @router.post("/plans/{id}/run", status_code=202)
 def run(
-    id: str,  # noqa: A002 - the word of the path
-    shop: Shop,
-    agreed: RunBody | None = None,
+    id: str,  # noqa: A002 - part of the path
+    dependencies: PlanDependency,
+    body: RunBody | None = None,
 ) -> Started:
-    """Agree to a plan and run it, in a process of its own; once more goes on where it stands."""
-    agree_to_plan(shop, id, (agreed or RunBody()).grants)
+    """Agree to a plan and run it in a process of its own; called again, continue the plan."""
+    agree_to_plan(dependencies, id, (body or RunBody()).grants)
     start_background_plan(load_settings(), id)
     return Started(id=id)
 
 
 @router.post("/approvals/{id}", status_code=202)
 def decide(
-    id: str,  # noqa: A002 - the word of the path
-    said: DecisionBody,
-    shop: Shop,
+    id: str,  # noqa: A002 - part of the path
+    body: DecisionBody,
+    dependencies: PlanDependency,
 ) -> ApprovalAnswer:
-    """Approve or deny exactly this action, once; its plan, or its suspended run, goes on.
+    """Approve or deny exactly this action, once; its plan or its suspended run continues.
 
-    An agent still at work may ask again; a run of the command line goes on by
+    An agent that is still at work may ask again; a run of the command line continues with
     `harness runs resume`.
     """
-    decided = shop.approvals.decide(id, said.status, by=DECIDED_BY, reason=said.reason)
-    resume_in_background(shop, load_settings(), decided)
+    decided = dependencies.approvals.decide(id, body.status, by=DECIDED_BY, reason=body.reason)
+    resume_in_background(dependencies, load_settings(), decided)
     return approval_answer(decided)
 
 
@@ -118,34 +117,34 @@ def _start(
     log: Log,
     after: Annotated[
         int | None,
-        Query(ge=0, lt=2**63, description="Begin after this number; 0: from the first event."),
+        Query(ge=0, lt=2**63, description="Start after this number; 0: with the first event."),
     ] = None,
     last_event_id: Annotated[int | None, Header(ge=0, lt=2**63)] = None,
 ) -> int:
-    given = last_event_id if last_event_id is not None else after
-    return log.last_number() if given is None else given
+    start = last_event_id if last_event_id is not None else after
+    return log.last_number() if start is None else start
 
 
 @router.get("/events", response_class=EventSourceResponse)
 async def follow(
     log: Log, start: Annotated[int, Depends(_start)], run: str | None = None
 ) -> AsyncIterator[ServerSentEvent]:
-    """Events as they happen, as `event`, and what they change about plans, as `plan`.
+    """Send new events as `event`, and their changes of plans as `plan`.
 
-    They begin with the next one, or after `Last-Event-ID`. `run` chooses one run.
+    The stream starts with the next event, or after `Last-Event-ID`. `run` selects one run.
     """
     while True:
         found = await run_in_threadpool(log.events_after, start, run_id=run)
         for number, event in found:
-            for sent in _sent(number, event):
-                yield sent
+            for message in _messages(number, event):
+                yield message
             start = number
         if not found:
             await sleep(POLL_S)
 
 
-def _sent(number: int, event: Event) -> Iterator[ServerSentEvent]:
-    """The delta goes before its event, which alone has a number: cut between, both come again."""
+def _messages(number: int, event: Event) -> Iterator[ServerSentEvent]:
+    # Only `event` has an id and it comes last, so a client that reconnects loses neither message.
     delta = plan_delta(event)
     if delta is not None:
         yield ServerSentEvent(event="plan", data=plain_json(delta))
@@ -155,11 +154,14 @@ def _sent(number: int, event: Event) -> Iterator[ServerSentEvent]:
 
 @router.get("/openapi.json", include_in_schema=False)
 def openapi() -> dict[str, object]:
-    """The description of these routes."""
-    about = (
-        "Plans of Harness. Served on this machine only, unless a token is set: then send it as "
-        "`Authorization: Bearer …`."
+    """Return the OpenAPI description of these routes."""
+    description = (
+        "Plans of Harness. Without a token the server accepts requests from this machine only; "
+        "with one, send it as `Authorization: Bearer …`."
     )
     return get_openapi(
-        title="Harness", version=version("harness"), description=about, routes=router.routes
+        title="Harness",
+        version=version("harness"),
+        description=description,
+        routes=router.routes,
     )

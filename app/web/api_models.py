@@ -1,4 +1,4 @@
-"""What programs send to the pages' server and what they get: the border of the HTTP API."""
+"""Request and response bodies of the HTTP API."""
 
 from datetime import datetime
 from typing import Literal
@@ -17,44 +17,44 @@ class _Body(BaseModel):
 
 
 class PromptBody(_Body):
-    """What you want, and what the plan may work on."""
+    """A prompt, and what its plan may work on."""
 
     prompt: str = Field(min_length=1, max_length=100_000, pattern=r"\S")
-    repo: str = Field(min_length=1, description="Folder, git repository or its URL.")
+    repo: str = Field(min_length=1, description="Folder, git repository or URL to work on.")
     grants: frozenset[str] = Field(frozenset(), description="Capabilities, or `release:TAG`.")
     allow_change: tuple[str, ...] = Field(
-        (), description="Patterns of protected files that may be pushed changed."
+        (), description="Patterns of protected files that the plan may push changed."
     )
-    intent: str | None = Field(None, description="A text to work on that nobody vouches for.")
-    intent_from: str = Field("the request", description="Where that text comes from.")
+    intent: str | None = Field(None, description="Untrusted text to work on.")
+    intent_from: str = Field("the request", description="Source of that text.")
 
 
 class RunBody(_Body):
-    """Agree to the plan as it is, and grant it these."""
+    """Consent to a plan, with these grants."""
 
     grants: frozenset[str] = frozenset()
 
 
 class DecisionBody(_Body):
-    """What a person says of one action."""
+    """A person's decision about one action."""
 
     decision: Literal["approve", "deny"]
-    reason: str = Field("", max_length=2_000, description="Where you are asked: your answer.")
+    reason: str = Field("", max_length=2_000, description="Reason, or the answer to a question.")
 
     @property
     def status(self) -> ApprovalStatus:
-        """What becomes of the approval."""
+        """Status of the approval after the decision."""
         return "approved" if self.decision == "approve" else "denied"
 
 
 class ApprovalAnswer(BaseModel):
-    """An action that the policy stopped: what it is, and what led there."""
+    """An action that the policy stopped."""
 
     id: str
     run_id: str
     status: str
     step: int
-    node: str = Field(description="Of an agent's call; such a call is of no step.")
+    node: str = Field(description="Node of an agent's call, which belongs to no step.")
     agent: str
     op: str
     arguments: JsonValue
@@ -63,14 +63,14 @@ class ApprovalAnswer(BaseModel):
     tags: list[str]
     reason: str
     provenance: list[str]
-    also: list[str] = Field(description="What else it breaks: a yes lifts all of it.")
+    also: list[str] = Field(description="Other violated rules; an approval covers all of them.")
     asked_at: datetime
     expires_at: datetime
     decided_by: str | None
 
 
 class StepAnswer(BaseModel):
-    """How a step ended, or that it waits."""
+    """A step and its result."""
 
     index: int
     op: str
@@ -82,30 +82,32 @@ class StepAnswer(BaseModel):
 
 
 class PlanAnswer(BaseModel):
-    """A plan and how far it came. It runs once somebody agreed."""
+    """A plan and its progress; it runs after somebody agreed to it."""
 
     id: str
     status: PlanStatus
     agreed: bool
     prompt: str
     repo: str
-    plan: JsonValue = Field(description="Its id, and the steps as the planner wrote them.")
+    plan: JsonValue = Field(description="Its id, and its steps as the planner wrote them.")
     grants: list[str]
     allow_change: list[str]
-    missing_grants: list[str] = Field(description="Asked for by the plan, granted by nobody.")
+    missing_grants: list[str] = Field(
+        description="Capabilities that the plan needs and nobody granted."
+    )
     steps: list[StepAnswer]
-    approvals: list[ApprovalAnswer] = Field(description="Those that wait for a decision.")
+    approvals: list[ApprovalAnswer] = Field(description="Pending approvals.")
 
 
 class Started(BaseModel):
-    """The plan goes on in a process of its own; GET /plans/{id} and /events tell how."""
+    """The plan runs in a process of its own; GET /plans/{id} and /events show its progress."""
 
     id: str
     status: Literal["started"] = "started"
 
 
 def plan_answer(state: PlanState) -> PlanAnswer:
-    """A plan, as programs are told of it."""
+    """Return the response body for a plan."""
     report = state.report.as_json()
     return PlanAnswer.model_validate(
         {
@@ -122,5 +124,5 @@ def plan_answer(state: PlanState) -> PlanAnswer:
 
 
 def approval_answer(approval: Approval) -> ApprovalAnswer:
-    """An approval, as programs are told of it."""
+    """Return the response body for an approval."""
     return ApprovalAnswer.model_validate(approval_json(approval))

@@ -1,11 +1,11 @@
-"""Approvals: what the policy stopped, what led there, and a person's decision."""
+"""The page of approvals: pending actions, decisions, and earlier decisions."""
 
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import Response
 
-from app.web.api import Shop
+from app.web.api import PlanDependency
 from app.web.pages import redirect, render_page
 from flows.approval_decided import resume_in_background
 from flows.config.settings import load_settings
@@ -18,14 +18,11 @@ router = APIRouter()
 
 
 @router.get("/approvals")
-def list_approvals(request: Request, shop: Shop) -> Response:
-    """Those that wait, each with what led there; below, those that were decided last."""
-    everything = shop.approvals.list()
-    waiting = shop.approvals.list(pending=True)
-    values = {
-        "waiting": waiting,
-        "decided": [one for one in everything if one not in waiting][:MAX_DECIDED],
-    }
+def list_approvals(request: Request, dependencies: PlanDependency) -> Response:
+    """Return all pending approvals, and below them the latest decided ones."""
+    pending = dependencies.approvals.list(pending=True)
+    decided = [one for one in dependencies.approvals.list() if one not in pending]
+    values = {"waiting": pending, "decided": decided[:MAX_DECIDED]}
     return render_page(request, "approvals", values)
 
 
@@ -33,12 +30,12 @@ def list_approvals(request: Request, shop: Shop) -> Response:
 def decide(
     request: Request,
     name: str,
-    shop: Shop,
+    dependencies: PlanDependency,
     answer: Annotated[Literal["approve", "deny"], Form()],
     reason: Annotated[str, Form(max_length=2_000)] = "",
 ) -> Response:
-    """Approve or deny exactly this action, once; its plan, or its suspended run, goes on."""
+    """Approve or deny exactly this action, once; a plan or a suspended run then continues."""
     status: ApprovalStatus = "approved" if answer == "approve" else "denied"
-    decided = shop.approvals.decide(name, status, by=DECIDED_BY, reason=reason)
-    resume_in_background(shop, load_settings(), decided)
+    decided = dependencies.approvals.decide(name, status, by=DECIDED_BY, reason=reason)
+    resume_in_background(dependencies, load_settings(), decided)
     return redirect(request, "/approvals")

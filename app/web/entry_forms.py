@@ -1,12 +1,12 @@
-"""What the forms of notes, examples and agents send, and what is made of it."""
+"""Forms of notes, examples, note types and agents, and their conversion to memory's types."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, date, datetime, time
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from app.web.raw_form import SeenVersion
+from app.web.forms import SeenVersion, browser_text
 from memory.notes.agent_settings import (
     AgentSettings,
     ExampleStrategy,
@@ -16,6 +16,7 @@ from memory.notes.agent_settings import (
 from memory.notes.types import (
     BaseType,
     Entry,
+    EntryContent,
     EntryFilter,
     EntrySort,
     EntryStatus,
@@ -28,26 +29,30 @@ from memory.notes.types import (
 from memory.scope import Scope
 
 PAGE_SIZE = 100
-"""Rows of a page."""
+"""Rows on one page of a list."""
 
-Day = Annotated[date | None, BeforeValidator(lambda given: given or None)]
-"""A day of the calendar; an empty field is none."""
+Day = Annotated[date | None, BeforeValidator(lambda text: text or None)]
+"""A date; an empty field means none."""
 
 
 class ScopeForm(BaseModel, frozen=True):
-    """Whom something is for; an empty field means any."""
+    """Scope of a note or an example; an empty field means any."""
 
     agent: str = ""
     user: str = ""
     company: str = ""
 
     def scope(self) -> Scope:
-        """The same as the notebook knows it."""
+        """Return the scope."""
         return Scope(agent=self.agent or None, user=self.user or None, company=self.company or None)
 
 
-class EntryFieldsForm(ScopeForm, frozen=True):
-    """What people decide about a note or an example; `version` is the one that they saw."""
+class EntryForm(ScopeForm, frozen=True):
+    """Fields that the forms of notes and examples share."""
+
+    content_type: ClassVar[type[NoteContent] | type[ExampleContent]]
+    own_fields: ClassVar[tuple[str, ...]]
+    """Fields of one kind of entry only."""
 
     status: EntryStatus = "Active"
     until: Day = None
@@ -55,109 +60,88 @@ class EntryFieldsForm(ScopeForm, frozen=True):
     source_run: str = ""
     version: SeenVersion = 0
 
-    def expires_at(self) -> datetime | None:
-        """The end of the last day that it holds."""
-        return datetime.combine(self.until, time.max, UTC) if self.until else None
+    def content(self) -> EntryContent:
+        """Return the content of the entry."""
+        own = {name: getattr(self, name) for name in self.own_fields}
+        texts = {n: browser_text(value) for n, value in own.items() if isinstance(value, str)}
+        return self.content_type(
+            **{**own, **texts},
+            scope=self.scope(),
+            status=self.status,
+            expires_at=datetime.combine(self.until, time.max, UTC) if self.until else None,
+            protection=self.protection,
+        )
+
+    def apply(self, entry: Entry) -> Entry:
+        """Return the entry with the form's content and the version that the form displayed."""
+        return replace(entry, **vars(self.content()), version=self.version)
+
+    @classmethod
+    def of(cls, entry: Entry) -> "EntryForm":
+        """Return the form that displays an entry."""
+        own = {name: getattr(entry, name) for name in cls.own_fields}
+        scope = {name: value or "" for name, value in vars(entry.scope).items()}
+        return cls.model_validate(
+            {
+                **own,
+                **scope,
+                "status": entry.status,
+                "until": entry.expires_at.date() if entry.expires_at else None,
+                "protection": entry.protection,
+                "source_run": entry.source_run or "",
+                "version": entry.version,
+            }
+        )
 
 
-def _kept(one: Entry) -> dict[str, object]:
-    """What `GovernedForm` says of what is kept."""
-    return {
-        "agent": one.scope.agent or "",
-        "user": one.scope.user or "",
-        "company": one.scope.company or "",
-        "status": one.status,
-        "until": one.expires_at.date() if one.expires_at else None,
-        "protection": one.protection,
-        "source_run": one.source_run or "",
-        "version": one.version,
-    }
+class NoteForm(EntryForm, frozen=True):
+    """A note."""
 
-
-class NoteForm(EntryFieldsForm, frozen=True):
-    """A note as the form sends it."""
+    content_type: ClassVar = NoteContent
+    own_fields: ClassVar = ("text", "type", "note_type")
 
     text: str = ""
     type: BaseType = "Context"
     note_type: str = ""
 
-    def content(self) -> NoteContent:
-        """The note that is meant."""
-        return NoteContent(
-            text=_lines(self.text),
-            type=self.type,
-            note_type=self.note_type,
-            scope=self.scope(),
-            status=self.status,
-            expires_at=self.expires_at(),
-            protection=self.protection,
-        )
 
-    @classmethod
-    def of(cls, one: Entry) -> "NoteForm":
-        """The form with what is kept."""
-        names = ("text", "type", "note_type")
-        return cls.model_validate(_kept(one) | {name: getattr(one, name) for name in names})
+class ExampleForm(EntryForm, frozen=True):
+    """An example."""
 
-
-class ExampleForm(EntryFieldsForm, frozen=True):
-    """An example as the form sends it."""
+    content_type: ClassVar = ExampleContent
+    own_fields: ClassVar = ("input", "output", "score")
 
     input: str = ""
     output: str = ""
     score: int = 100
 
-    def content(self) -> ExampleContent:
-        """The example that is meant."""
-        return ExampleContent(
-            input=_lines(self.input),
-            output=_lines(self.output),
-            score=self.score,
-            scope=self.scope(),
-            status=self.status,
-            expires_at=self.expires_at(),
-            protection=self.protection,
-        )
 
-    @classmethod
-    def of(cls, one: Entry) -> "ExampleForm":
-        """The form with what is kept."""
-        names = ("input", "output", "score")
-        return cls.model_validate(_kept(one) | {name: getattr(one, name) for name in names})
-
-
-EntryForm = NoteForm | ExampleForm
-
-
-def apply_form(one: Entry, form: EntryForm) -> Entry:
-    """What is kept with the form's content, as changed from the version that the person saw."""
-    return replace(one, **vars(form.content()), version=form.version)
-
-
-class EntryListQuery(BaseModel, frozen=True):
-    """What a list of notes or examples is asked for; empty means all."""
+class EntryQuery(BaseModel, frozen=True):
+    """Filter of a list of notes or examples; an empty field means all."""
 
     text: str = ""
+    type: BaseType | Literal[""] = ""
     scope: ScopeKind | Literal[""] = ""
     status: EntryStatus | Literal[""] = ""
+    sort: EntrySort = "updated"
     page: int = Field(default=1, ge=1, le=1_000_000)
 
-    def where(self, sort: EntrySort, *, type_: BaseType | None = None) -> EntryFilter:
-        """The same as the notebook knows it: dates and scores from above, words from A."""
+    def where(self) -> EntryFilter:
+        """Return the filter; dates and scores are sorted in descending order."""
         return EntryFilter(
             text=self.text,
-            type=type_,
+            type=self.type or None,
             scope_kind=self.scope or None,
             status=self.status or None,
-            sort=sort,
-            descending=sort in ("score", "updated", "created"),
+            sort=self.sort,
+            descending=self.sort in ("score", "updated", "created"),
             limit=PAGE_SIZE,
             offset=PAGE_SIZE * (self.page - 1),
         )
 
 
 class NoteTypeForm(BaseModel, frozen=True):
-    """A note type as the form sends it."""
+    """A note type."""
 
     name: str = ""
     type: BaseType = "Context"
@@ -165,15 +149,15 @@ class NoteTypeForm(BaseModel, frozen=True):
     description: str = ""
 
     def note_type(self) -> NoteType:
-        """The note type that is meant."""
+        """Return the note type."""
         return NoteType(**self.model_dump())
 
 
-_INJECTING = set(InjectionOptions.__dataclass_fields__)
+_INJECTION_FIELDS = {field.name for field in fields(InjectionOptions)}
 
 
 class AgentForm(BaseModel, frozen=True):
-    """What an agent is given; a box that is not ticked is not sent."""
+    """Settings of an agent. Browsers do not send an unticked box, so the default is False."""
 
     inject_notes: bool = False
     max_notes: int = 5
@@ -185,22 +169,17 @@ class AgentForm(BaseModel, frozen=True):
     version: SeenVersion = 0
 
     def injecting(self) -> InjectionOptions:
-        """The same as the notebook knows it."""
-        return InjectionOptions(**self.model_dump(include=_INJECTING))
+        """Return the settings without agent and version."""
+        return InjectionOptions(**self.model_dump(include=_INJECTION_FIELDS))
 
     def settings(self, agent: str) -> AgentSettings:
-        """The settings of this agent, as changed from the version that the person saw."""
+        """Return the settings of the agent, with the version that the form displayed."""
         return AgentSettings(agent=agent, version=self.version, **vars(self.injecting()))
 
 
 class PreviewSettingsForm(AgentForm, frozen=True):
-    """Settings to try out, and for whom and what."""
+    """Settings to preview, with the user, company and task of the preview."""
 
     user: str = ""
     company: str = ""
     task: str = ""
-
-
-def _lines(text: str) -> str:
-    """Browsers end lines with CR LF."""
-    return text.replace("\r\n", "\n")

@@ -1,63 +1,127 @@
-"""What the pages of notes and of examples share: written, edited in place, approved, undone."""
+"""Pages of notes, examples and note types."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Literal, get_args
 
-from fastapi import APIRouter, Depends, Form, Request
+from fastapi import APIRouter, Form, Request
 from fastapi.responses import Response
 
-from app.web.entry_forms import EntryForm, ExampleForm, NoteForm, apply_form
-from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
+from app.web.entry_forms import EntryForm, EntryQuery, ExampleForm, NoteForm, NoteTypeForm
+from app.web.forms import (
+    FORM_ERRORS,
+    NO_FORM_ERROR,
+    FormError,
+    RawForm,
+    SeenVersion,
+    SelectedVersions,
+    change_selected,
+    form_error,
+    from_query,
+    unvalidated_form,
+)
 from app.web.pages import redirect, render_page
-from app.web.raw_form import RawForm, SeenVersion, unvalidated_form
-from app.web.selection import SelectedVersions, change_selected
 from flows.recall.library import configured_notebook
-from memory.errors import NoteNotFound, StaleUpdate
+from memory.errors import NoteNotFound
 from memory.notes.content import searchable_text
 from memory.notes.notebook import Notebook
-from memory.notes.types import Entry, EntryFilter, EntryKind, EntryStatus
+from memory.notes.render import render_example
+from memory.notes.types import BaseType, Entry, EntryKind, EntryStatus, Example, ScopeKind
+
+
+class NoteQuery(EntryQuery, frozen=True):
+    """Filter of the list of notes."""
+
+    sort: Literal["updated", "created", "type", "status", "text", "scope"] = "updated"
+
+
+class ExampleQuery(EntryQuery, frozen=True):
+    """Filter of the list of examples."""
+
+    type: Literal[""] = ""
+    sort: Literal["score", "updated", "created", "status", "scope"] = "score"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntryPages:
-    """What the pages of one kind have of their own. Templates bear the kind's name."""
+    """The differences between the pages of notes and those of examples."""
 
     kind: EntryKind
-    form: type[NoteForm] | type[ExampleForm]
-    """The form as a browser sends it."""
-    form_from_query: Callable[..., EntryForm]
-    """How the form is filled from the address."""
+    """Part of the addresses and of the templates' names."""
+    form: type[EntryForm]
+    query: type[EntryQuery]
     extra_values: Callable[[Entry], Mapping[str, object]]
-    """What its page shows besides itself, what was found next to it, and its history."""
+    """More values for the page of one entry."""
     form_choices: Callable[[Notebook], Mapping[str, object]]
-    """What its form offers besides statuses and agents."""
+    """More choices for the form."""
 
 
-def entry_router(shape: EntryPages) -> APIRouter:
-    """The pages of one kind, but for its list."""
-    root = f"/{shape.kind}s"
+def _note_choices(book: Notebook) -> dict[str, object]:
+    return {"types": get_args(BaseType), "note_types": book.types.list()}
+
+
+def _example_values(entry: Entry) -> dict[str, object]:
+    return {"in_a_prompt": render_example(entry) if isinstance(entry, Example) else ""}
+
+
+NOTES = EntryPages(
+    kind="note",
+    form=NoteForm,
+    query=NoteQuery,
+    extra_values=lambda _: {},
+    form_choices=_note_choices,
+)
+EXAMPLES = EntryPages(
+    kind="example",
+    form=ExampleForm,
+    query=ExampleQuery,
+    extra_values=_example_values,
+    form_choices=lambda _: {},
+)
+
+
+def entry_router(pages: EntryPages) -> APIRouter:
+    """Return the routes of all pages of one kind of entry."""
+    kind, root = pages.kind, f"/{pages.kind}s"
     router = APIRouter(prefix=root)
 
+    @router.get("")
+    def list_entries(request: Request) -> Response:
+        """Return a page of the entries that match."""
+        query = from_query(pages.query, request)
+        where = query.where()
+        with configured_notebook() as book:
+            found, total = book.list(kind, where), book.count(kind, where)
+        values = {
+            "entries": found,
+            "total": total,
+            "first": where.offset + 1,
+            "last": where.offset + len(found),
+            "asked": query,
+            "statuses": get_args(EntryStatus),
+            "scopes": get_args(ScopeKind),
+            "types": get_args(BaseType),
+            "sorts": get_args(pages.query.model_fields["sort"].annotation),
+        }
+        return render_page(request, f"{kind}s", values)
+
     @router.get("/new")
-    def new(
-        request: Request, form: Annotated[EntryForm, Depends(shape.form_from_query)]
-    ) -> Response:
-        """The form; the address may fill it."""
-        with configured_notebook() as opened:
-            return _form(request, shape, opened, form)
+    def new(request: Request) -> Response:
+        """Return the form of a new entry, filled with the query of the address."""
+        with configured_notebook() as book:
+            return _form(request, pages, book, from_query(pages.form, request))
 
     @router.post("")
-    def add(request: Request, typed: RawForm) -> Response:
-        """Keep a new one."""
-        with configured_notebook() as opened:
+    def add(request: Request, raw: RawForm) -> Response:
+        """Add an entry."""
+        with configured_notebook() as book:
             try:
-                form = shape.form.model_validate(typed)
-                made = opened.add(form.content(), source_run=form.source_run or None)
+                form = pages.form.model_validate(raw)
+                made = book.add(form.content(), source_run=form.source_run or None)
             except FORM_ERRORS as error:
-                mine = unvalidated_form(shape.form, typed)
-                return _form(request, shape, opened, mine, refused=form_error(error))
+                typed = unvalidated_form(pages.form, raw, error)
+                return _form(request, pages, book, typed, refused=form_error(error))
         return redirect(request, f"{root}/{made.id}")
 
     @router.post("/status")
@@ -66,92 +130,127 @@ def entry_router(shape: EntryPages) -> APIRouter:
         status: Annotated[Literal["Active", "Revoked"], Form()],
         chosen: SelectedVersions = (),
     ) -> Response:
-        """Approve or revoke those of the chosen ones that nobody changed since."""
-        with configured_notebook() as opened:
-            judge = partial(_judge, opened, shape.kind, status)
-            change_selected(chosen, judge, lambda ref: searchable_text(opened.get(ref)))
+        """Approve or revoke the selected entries that still have the displayed version."""
+        with configured_notebook() as book:
+            change = partial(_set_status, book, kind, status)
+            change_selected(chosen, change, lambda ref: searchable_text(book.get(ref)))
         return redirect(request, root)
 
     @router.get("/{ref}")
     def show(request: Request, ref: str) -> Response:
-        """One with its history."""
-        with configured_notebook() as opened:
-            one = opened.get(ref, shape.kind)
-            flagged = [(flag, _other(opened, flag.other, shape.kind)) for flag in one.flags]
-            values = {"one": one, "history": opened.history(one.id), "flagged": flagged}
-        return render_page(request, shape.kind, {**values, **shape.extra_values(one)})
+        """Return the page of one entry with its history."""
+        with configured_notebook() as book:
+            entry = book.get(ref, kind)
+            flagged = [(flag, _find(book, flag.other, kind)) for flag in entry.flags]
+            values = {"one": entry, "history": book.history(entry.id), "flagged": flagged}
+        return render_page(request, kind, {**values, **pages.extra_values(entry)})
 
     @router.get("/{ref}/edit")
     def edit(request: Request, ref: str) -> Response:
-        """The form that changes it; in the list, in its place."""
-        with configured_notebook() as opened:
-            one = opened.get(ref, shape.kind)
-            return _form(request, shape, opened, shape.form.of(one), id_=one.id)
+        """Return the form that changes an entry; htmx shows it in the row of the list."""
+        with configured_notebook() as book:
+            entry = book.get(ref, kind)
+            return _form(request, pages, book, pages.form.of(entry), id_=entry.id)
 
     @router.post("/{ref}")
-    def change(request: Request, ref: str, typed: RawForm) -> Response:
-        """Keep the change; a person who was overtaken is told, and keeps their text in the form."""
-        with configured_notebook() as opened:
-            one = opened.get(ref, shape.kind)
+    def change(request: Request, ref: str, raw: RawForm) -> Response:
+        """Save a change; after an error the form keeps the typed values."""
+        with configured_notebook() as book:
+            entry = book.get(ref, kind)
             try:
-                opened.edit(apply_form(one, shape.form.model_validate(typed)))
+                book.edit(pages.form.model_validate(raw).apply(entry))
             except FORM_ERRORS as error:
-                seen = {"version": str(one.version)} if isinstance(error, StaleUpdate) else {}
-                mine = unvalidated_form(shape.form, {**typed, **seen})
-                return _form(request, shape, opened, mine, id_=one.id, refused=form_error(error))
-        return redirect(request, f"{root}/{one.id}")
+                typed = unvalidated_form(pages.form, raw, error, entry.version)
+                refused = form_error(error)
+                return _form(request, pages, book, typed, id_=entry.id, refused=refused)
+        return redirect(request, f"{root}/{entry.id}")
 
     @router.post("/{ref}/undo")
     def undo(request: Request, ref: str, version: Annotated[SeenVersion, Form()]) -> Response:
-        """Bring back what was there before the last change, if that is the one that was seen."""
-        with configured_notebook() as opened:
-            one = opened.undo(ref, seen=version)
-        return redirect(request, f"{root}/{one.id}")
+        """Undo the last change if it is the displayed one."""
+        with configured_notebook() as book:
+            entry = book.undo(ref, seen=version)
+        return redirect(request, f"{root}/{entry.id}")
 
     return router
 
 
-def entry_list(
-    request: Request, kind: EntryKind, where: EntryFilter, values: Mapping[str, object]
+router = APIRouter()
+router.include_router(entry_router(NOTES))
+router.include_router(entry_router(EXAMPLES))
+
+
+@router.get("/note-types")
+def list_note_types(request: Request) -> Response:
+    """Return all note types, the highest priority first."""
+    with configured_notebook() as book:
+        return _note_types(request, book, NoteTypeForm())
+
+
+@router.post("/note-types")
+def save_note_type(request: Request, raw: RawForm) -> Response:
+    """Add a note type, or change the one with this name."""
+    with configured_notebook() as book:
+        try:
+            book.types.save(NoteTypeForm.model_validate(raw).note_type())
+        except FORM_ERRORS as error:
+            typed = unvalidated_form(NoteTypeForm, raw, error)
+            return _note_types(request, book, typed, refused=form_error(error))
+    return redirect(request, "/note-types")
+
+
+@router.post("/note-types/remove")
+def remove_note_type(request: Request, name: Annotated[str, Form()]) -> Response:
+    """Delete a note type of the user."""
+    with configured_notebook() as book:
+        book.types.remove(name)
+    return redirect(request, "/note-types")
+
+
+def _note_types(
+    request: Request, book: Notebook, form: NoteTypeForm, *, refused: FormError = NO_FORM_ERROR
 ) -> Response:
-    """The entries that fit, a page at a time."""
-    with configured_notebook() as opened:
-        found, total = opened.list(kind, where), opened.count(kind, where)
-    counted = {"total": total, "first": where.offset + 1, "last": where.offset + len(found)}
-    statuses = {"statuses": get_args(EntryStatus)}
-    return render_page(request, f"{kind}s", {"entries": found, **counted, **statuses, **values})
-
-
-def _judge(opened: Notebook, kind: EntryKind, status: EntryStatus, ref: str, version: int) -> None:
-    one = opened.get(ref, kind)
-    if (one.status, one.version) != (status, version):
-        opened.edit(replace(one, status=status, version=version))
-    elif status == "Active":
-        opened.approve(ref)  # what was Active already may have flags to settle
-
-
-def _other(opened: Notebook, ref: str, kind: EntryKind) -> Entry | None:
-    try:
-        return opened.get(ref, kind)
-    except NoteNotFound:
-        return None  # it is gone since it was seen
+    values = {
+        "note_types": book.types.list(),
+        "types": get_args(BaseType),
+        "given": form,
+        "refused": refused.message,
+    }
+    return render_page(request, "note_types", values, status=refused.status)
 
 
 def _form(
     request: Request,
-    shape: EntryPages,
-    opened: Notebook,
-    given: EntryForm,
+    pages: EntryPages,
+    book: Notebook,
+    form: EntryForm,
     *,
     id_: str = "",
     refused: FormError = NO_FORM_ERROR,
 ) -> Response:
     values = {
         "id": id_,
-        "given": given,
+        "given": form,
         "refused": refused.message,
         "statuses": get_args(EntryStatus),
-        "agents": opened.agents,
-        **shape.form_choices(opened),
+        "agents": book.agents,
+        **pages.form_choices(book),
     }
-    return render_page(request, f"{shape.kind}_edit", values, status=refused.status)
+    return render_page(request, f"{pages.kind}_edit", values, status=refused.status)
+
+
+def _set_status(
+    book: Notebook, kind: EntryKind, status: EntryStatus, ref: str, version: int
+) -> None:
+    entry = book.get(ref, kind)
+    if (entry.status, entry.version) != (status, version):
+        book.edit(replace(entry, status=status, version=version))
+    elif status == "Active":
+        book.approve(ref)  # clears the flags of an entry that is already Active
+
+
+def _find(book: Notebook, ref: str, kind: EntryKind) -> Entry | None:
+    try:
+        return book.get(ref, kind)
+    except NoteNotFound:
+        return None

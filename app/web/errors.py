@@ -1,9 +1,12 @@
-"""What a request is told when it fails: one line, and the status that fits the kind of error."""
+"""Error responses: an HTTP status for each kind of error, and one line of text or JSON."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine
 
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
 
 from contracts.errors import (
     ApprovalDecided,
@@ -15,18 +18,43 @@ from contracts.errors import (
 )
 from memory.errors import AgentUnknown, NoteNotFound, PlaybookNotFound, StaleUpdate
 
+_NOT_FOUND = (RunNotFound, PlaybookNotFound, NoteNotFound, AgentUnknown, ApprovalNotFound)
+
+
+class Problem(BaseModel):
+    """An error response of the HTTP API."""
+
+    error: str
+
+
+class ApiRoute(APIRoute):
+    """A route that answers our errors and invalid requests with a `Problem`."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
+        """Return the handler of the route, wrapped in the error handling."""
+        handle = super().get_route_handler()
+
+        async def handle_errors(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except HarnessError as error:
+                return problem_response(str(error), status=status_of(error))
+            except RequestValidationError as error:
+                return problem_response(validation_message(error), status=422)
+
+        return handle_errors
+
+
+def problem_response(message: str, *, status: int) -> JSONResponse:
+    """Return the message as a `Problem`, in one line."""
+    return JSONResponse(Problem(error=" ".join(message.split())).model_dump(), status_code=status)
+
 
 def status_of(error: HarnessError) -> int:
-    """The HTTP status for this kind of error."""
+    """Return the HTTP status for an error."""
+    if isinstance(error, _NOT_FOUND):
+        return 404
     match error:
-        case (
-            RunNotFound()
-            | PlaybookNotFound()
-            | NoteNotFound()
-            | AgentUnknown()
-            | ApprovalNotFound()
-        ):
-            return 404
         case StaleUpdate() | ApprovalDecided():
             return 409
         case BadInput():
@@ -37,30 +65,8 @@ def status_of(error: HarnessError) -> int:
             return 500
 
 
-FORM_ERRORS = (BadInput, StaleUpdate, ValidationError)
-"""What a form is shown again for."""
-
-
-class FormError(NamedTuple):
-    """Why a form is shown again."""
-
-    message: str
-    status: int
-
-
-NO_FORM_ERROR = FormError("", 200)
-"""Nothing was sent yet."""
-
-
-def form_error(error: BadInput | StaleUpdate | ValidationError) -> FormError:
-    """What the form that is shown again says."""
-    if isinstance(error, ValidationError):
-        return FormError(validation_message(error), 422)
-    return FormError(str(error), 409)
-
-
 def validation_message(error: RequestValidationError | ValidationError) -> str:
-    """The first thing that does not fit in what was sent, in words."""
+    """Return the name of the first invalid field, the rule, and the value found."""
     first = error.errors()[0]
     if first["input"] == "":
         return f"{first['loc'][-1]}: it is empty"
@@ -69,5 +75,5 @@ def validation_message(error: RequestValidationError | ValidationError) -> str:
 
 
 def bug_message(error: Exception) -> str:
-    """What a person is told of a bug."""
-    return f"{type(error).__name__}: a bug in Harness; the log of the pages says more"
+    """Return the message for an unexpected exception."""
+    return f"{type(error).__name__}: a bug in Harness; the log of the web server has the traceback"

@@ -33,7 +33,7 @@ router = APIRouter()
 
 @router.get("/metrics")
 def metrics() -> Response:
-    """The metrics in Prometheus text format."""
+    """Return the metrics in Prometheus text format."""
     return Response(
         generate_latest(_registry(load_settings().runs)), media_type=CONTENT_TYPE_PLAIN_0_0_4
     )
@@ -41,7 +41,7 @@ def metrics() -> Response:
 
 @cache
 def _registry(folder: Path) -> CollectorRegistry:
-    """One per process: a counter must not go down between two scrapes."""
+    """Return the registry of this process; a new one would reset the counters."""
     registry = CollectorRegistry()
     registry.register(RunMetrics(folder))
     return registry
@@ -57,9 +57,9 @@ class _Spent(NamedTuple):
 
 
 class RunMetrics(Collector):
-    """Counts the reports below a folder; an unchanged report is not read again.
+    """Counters of the reports in a folder; an unchanged report is not read again.
 
-    A run that is resumed ends once more, and counts once more with what it spent since.
+    A run that is resumed ends again, and counts again with the difference of its usage.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -72,16 +72,18 @@ class RunMetrics(Collector):
         self._tokens: Counter[Labels] = Counter()
 
     def collect(self) -> Iterable[Metric]:
-        """Count reports that are new or changed, and give all metrics."""
+        """Count new and changed reports, and return all metrics."""
         with self._lock:  # two scrapes at once would count a new report twice
             for path in self._folder.glob("*/report.json"):
-                with suppress(OSError, ValueError):  # the run is being resumed, or no report
+                with suppress(
+                    OSError, ValueError
+                ):  # the run is being resumed, or the file is damaged
                     self._add(path)
             run, model = ("blueprint", "status"), ("model",)
             return [
                 _counter("harness_runs", "Runs that ended", run, self._runs),
-                _counter("harness_run_seconds", "How long they took", run, self._seconds),
-                _counter("harness_cost_usd", "What models cost", model, self._cost),
+                _counter("harness_run_seconds", "Total seconds of these runs", run, self._seconds),
+                _counter("harness_cost_usd", "US dollars spent on models", model, self._cost),
                 _counter("harness_tokens", "Tokens used", ("model", "kind"), self._tokens),
                 self._current_states(),
             ]

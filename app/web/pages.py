@@ -1,4 +1,4 @@
-"""How a page is made: one template, escaped, in which a missing value is an error."""
+"""Renders the pages: escaped Jinja templates, in which a missing value is an error."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -40,25 +40,26 @@ def _templates() -> Environment:
 def render_page(
     request: Request, name: str, values: Mapping[str, object], *, status: int = 200
 ) -> HTMLResponse:
-    """The page `name`; only its part `_name` when htmx asked for a part.
+    """Return the page `name`, or only its part `_name` if htmx requests a part.
 
-    Half of a letter, such as models and file names may hold, is shown as `?`.
+    Lone surrogates, which model replies and file names may contain, become `?`.
     """
-    part = "hx-request" in request.headers and "hx-boosted" not in request.headers
-    chosen = f"_{name}" if part and (_HERE / "templates" / f"_{name}.html").exists() else name
-    html = _templates().get_template(f"{chosen}.html").render(path=request.url.path, **values)
+    is_part = "hx-request" in request.headers and "hx-boosted" not in request.headers
+    part = _HERE / "templates" / f"_{name}.html"
+    template = _templates().get_template(part.name if is_part and part.exists() else f"{name}.html")
+    html = template.render(path=request.url.path, **values)
     return HTMLResponse(html.encode("utf-8", "replace"), status_code=status)
 
 
 def redirect(request: Request, path: str) -> Response:
-    """Go on to `path` after a change, for browsers and for htmx alike."""
+    """Return a redirect after a change; htmx needs a header of its own."""
     if "hx-request" in request.headers:
         return Response(headers={"HX-Redirect": path})
     return RedirectResponse(path, status_code=303)
 
 
 def ago(moment: datetime | str | None, now: datetime | None = None) -> str:
-    """How long ago, in words; a text is an ISO moment."""
+    """Return the time since a moment in words, such as `3 days ago`; a text is in ISO format."""
     if not moment:
         return "never"
     at = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
@@ -71,10 +72,10 @@ def ago(moment: datetime | str | None, now: datetime | None = None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share from 0 to 1 as a whole percentage."""
+    """Return a share from 0 to 1 as a whole percentage."""
     return f"{share:.0%}"
 
 
 def seconds(ms: int) -> str:
-    """Milliseconds as seconds for a person."""
+    """Return milliseconds as a text in seconds."""
     return f"{ms / 1000:.1f} s"

@@ -1,4 +1,4 @@
-"""Playbooks: found, read, changed, approved and archived."""
+"""Pages of playbooks: search, read, edit, activate and archive."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -8,21 +8,28 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
+from app.web.forms import (
+    FORM_ERRORS,
+    NO_FORM_ERROR,
+    FormError,
+    RawForm,
+    SeenVersion,
+    SelectedVersions,
+    browser_text,
+    change_selected,
+    form_error,
+    unvalidated_form,
+)
 from app.web.pages import redirect, render_page
-from app.web.raw_form import RawForm, SeenVersion, unvalidated_form
-from app.web.selection import SelectedVersions, change_selected
 from flows.recall.library import configured_library
-from memory.errors import StaleUpdate
 from memory.playbooks.library import Library
-from memory.types import Playbook, PlaybookChanges, PlaybookFilter, PlaybookStatus
-from memory.types import PlaybookQuery as Search
+from memory.types import Playbook, PlaybookChanges, PlaybookFilter, PlaybookQuery, PlaybookStatus
 
 MAX_PLAYBOOKS = 200
 
 Sort = Literal["newest change", "confidence", "executions", "title"]
 
-_ORDER: dict[Sort, Callable[[Playbook], tuple[object, ...]]] = {
+_SORT_KEYS: dict[Sort, Callable[[Playbook], tuple[object, ...]]] = {
     "newest change": lambda one: (-one.updated_at.timestamp(),),
     "confidence": lambda one: (-one.confidence,),
     "executions": lambda one: (-one.counts.total,),
@@ -33,7 +40,7 @@ router = APIRouter()
 
 
 class PlaybookListQuery(BaseModel, frozen=True):
-    """What the list is asked for; with a text, the best hits come first."""
+    """Filter of the list; with a text, the list is sorted by relevance."""
 
     text: str = ""
     category: str = ""
@@ -42,7 +49,7 @@ class PlaybookListQuery(BaseModel, frozen=True):
 
 
 class PlaybookForm(BaseModel, frozen=True):
-    """A playbook as the form sends it. `version` is the one that the person saw."""
+    """A playbook; `version` is the displayed one."""
 
     title: str = ""
     use_case: str = ""
@@ -54,12 +61,12 @@ class PlaybookForm(BaseModel, frozen=True):
     version: SeenVersion
 
     def changes(self) -> PlaybookChanges:
-        """The whole content as one change; browsers send lines with CR."""
+        """Return the whole content as one change."""
         return PlaybookChanges(
             title=self.title,
-            use_case=self.use_case.replace("\r\n", "\n"),
-            process=self.process.replace("\r\n", "\n"),
-            notes=self.notes.replace("\r\n", "\n"),
+            use_case=browser_text(self.use_case),
+            process=browser_text(self.process),
+            notes=browser_text(self.notes),
             category=self.category,
             tags=tuple(tag.strip() for tag in self.tags.split(",") if tag.strip()),
             status=self.status,
@@ -67,15 +74,15 @@ class PlaybookForm(BaseModel, frozen=True):
 
 
 @router.get("/playbooks")
-def list_playbooks(request: Request, asked: Annotated[PlaybookListQuery, Query()]) -> Response:
-    """Playbooks that fit, as a list."""
-    with configured_library() as opened:
-        found = _found(opened, asked)
-        categories = sorted(name for name in opened.stats().by_category if name)
+def list_playbooks(request: Request, query: Annotated[PlaybookListQuery, Query()]) -> Response:
+    """Return the playbooks that match."""
+    with configured_library() as library:
+        found = _find(library, query)
+        categories = sorted(name for name in library.stats().by_category if name)
     values = {
         "playbooks": found[:MAX_PLAYBOOKS],
         "total": len(found),
-        "asked": asked,
+        "asked": query,
         "categories": categories,
         "sorts": get_args(Sort),
     }
@@ -88,70 +95,69 @@ def set_status(
     status: Annotated[PlaybookStatus, Form()],
     chosen: SelectedVersions = (),
 ) -> Response:
-    """Give another status to those of the chosen playbooks that nobody changed since."""
-    with configured_library() as opened:
+    """Change the status of the selected playbooks that still have the displayed version."""
+    with configured_library() as library:
 
-        def judge(ref: str, version: int) -> None:
-            opened.update(ref, PlaybookChanges(status=status), expected_version=version)
+        def change(ref: str, version: int) -> None:
+            library.update(ref, PlaybookChanges(status=status), expected_version=version)
 
-        change_selected(chosen, judge, lambda ref: opened.get(ref).title)
+        change_selected(chosen, change, lambda ref: library.get(ref).title)
     return redirect(request, "/playbooks")
 
 
 @router.get("/playbooks/{ref}")
 def show_playbook(request: Request, ref: str) -> Response:
-    """One playbook: content, lessons, executions, history."""
-    with configured_library() as opened:
+    """Return the page of one playbook: content, lessons, executions, history."""
+    with configured_library() as library:
         values = {
-            "one": opened.get(ref),
-            "executions": opened.list_executions(ref, limit=50),
-            "history": opened.history(ref),
+            "one": library.get(ref),
+            "executions": library.list_executions(ref, limit=50),
+            "history": library.history(ref),
         }
     return render_page(request, "playbook", values)
 
 
 @router.get("/playbooks/{ref}/edit")
 def edit_playbook(request: Request, ref: str) -> Response:
-    """The form that changes it."""
-    with configured_library() as opened:
-        one = opened.get(ref)
-    kept = asdict(one) | {"tags": ", ".join(one.tags)}
-    return _form(request, one.id, PlaybookForm.model_validate(kept))
+    """Return the form that changes a playbook."""
+    with configured_library() as library:
+        one = library.get(ref)
+    values = asdict(one) | {"tags": ", ".join(one.tags)}
+    return _form(request, one.id, PlaybookForm.model_validate(values))
 
 
 @router.post("/playbooks/{ref}")
-def change_playbook(request: Request, ref: str, typed: RawForm) -> Response:
-    """Keep the change; a person who was overtaken is told, and keeps their text in the form."""
-    with configured_library() as opened:
-        now = opened.get(ref)
+def change_playbook(request: Request, ref: str, raw: RawForm) -> Response:
+    """Save a change; after an error the form keeps the typed values."""
+    with configured_library() as library:
+        current = library.get(ref)
         try:
-            form = PlaybookForm.model_validate(typed)
-            opened.update(ref, form.changes(), expected_version=form.version)
+            form = PlaybookForm.model_validate(raw)
+            library.update(ref, form.changes(), expected_version=form.version)
         except FORM_ERRORS as error:
-            seen = {"version": str(now.version)} if isinstance(error, StaleUpdate) else {}
-            mine = unvalidated_form(PlaybookForm, {**typed, **seen})
-            return _form(request, now.id, mine, refused=form_error(error))
+            typed = unvalidated_form(PlaybookForm, raw, error, current.version)
+            return _form(request, current.id, typed, refused=form_error(error))
     return redirect(request, f"/playbooks/{ref}")
 
 
 @router.post("/playbooks/{ref}/undo")
 def undo_playbook(request: Request, ref: str, version: Annotated[SeenVersion, Form()]) -> Response:
-    """Bring back the content before the last change, if that is the one that was seen."""
-    with configured_library() as opened:
-        opened.undo(ref, expected_version=version)
+    """Undo the last change if it is the displayed one."""
+    with configured_library() as library:
+        library.undo(ref, expected_version=version)
     return redirect(request, f"/playbooks/{ref}")
 
 
 def _form(
-    request: Request, id_: str, given: PlaybookForm, *, refused: FormError = NO_FORM_ERROR
+    request: Request, id_: str, form: PlaybookForm, *, refused: FormError = NO_FORM_ERROR
 ) -> Response:
-    values = {"id": id_, "given": given, "refused": refused.message}
+    values = {"id": id_, "given": form, "refused": refused.message}
     return render_page(request, "playbook_edit", values, status=refused.status)
 
 
-def _found(opened: Library, asked: PlaybookListQuery) -> Sequence[Playbook]:
-    where = PlaybookFilter(category=asked.category or None, archived=asked.archived)
-    if asked.text:
-        hits = opened.search(Search(text=asked.text, limit=MAX_PLAYBOOKS, filter=where))
-        return [hit.playbook for hit in hits]
-    return sorted(opened.list(where), key=_ORDER[asked.sort])
+def _find(library: Library, query: PlaybookListQuery) -> Sequence[Playbook]:
+    where = PlaybookFilter(category=query.category or None, archived=query.archived)
+    if query.text:
+        results = library.search(PlaybookQuery(text=query.text, limit=MAX_PLAYBOOKS, filter=where))
+        return [result.playbook for result in results]
+    return sorted(library.list(where), key=_SORT_KEYS[query.sort])

@@ -1,4 +1,4 @@
-"""Runs: the list, and all that is known of one."""
+"""The dashboard and the pages of runs."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -30,6 +30,7 @@ from policy.log.view_text import graph_rows, mermaid
 from policy.log.views import run_view
 from providers.read_trajectory import event_line, read_trajectory
 
+LATEST_RUNS = 8
 MAX_RUNS = 200
 MAX_TRAJECTORY_LINES = 400
 MAX_DIFF_LINES = 4000
@@ -39,14 +40,14 @@ router = APIRouter()
 
 
 class RunListQuery(BaseModel, frozen=True):
-    """What the list of runs is asked for; empty means all."""
+    """Filter of the list of runs; an empty field means all."""
 
     text: str = ""
     state: str = ""
 
 
 class TimelineBar(NamedTuple):
-    """When a node ran, counted from the start of the run."""
+    """Start and duration of a node, counted from the start of the run."""
 
     name: str
     status: str
@@ -54,72 +55,97 @@ class TimelineBar(NamedTuple):
     duration_ms: int
 
 
+@router.get("/")
+def dashboard(request: Request) -> Response:
+    """Return the totals, the effect of memory, and the latest runs."""
+    with configured_library() as library:
+        stats, lift = library.stats(), library.lift()
+    folder = load_settings().runs
+    values = {
+        "stats": stats,
+        "lift": lift,
+        "runs": runs.list_runs(folder, limit=LATEST_RUNS),
+        "runs_total": runs.count_runs(folder),
+    }
+    return render_page(request, "dashboard", values)
+
+
 @router.get("/runs")
-def list_runs(request: Request, asked: Annotated[RunListQuery, Query()]) -> Response:
-    """The newest runs that fit."""
-    about = runs.search_runs(load_settings().runs, about=asked.text)
-    found = list(islice((run for run in about if asked.state in {"", run.state}), MAX_RUNS))
-    values = {"runs": found, "asked": asked, "states": get_args(runs.State)}
+def list_runs(request: Request, query: Annotated[RunListQuery, Query()]) -> Response:
+    """Return the newest runs that match."""
+    matching = runs.search_runs(load_settings().runs, about=query.text)
+    found = islice((run for run in matching if query.state in {"", run.state}), MAX_RUNS)
+    values = {"runs": list(found), "asked": query, "states": get_args(runs.State)}
     return render_page(request, "runs", values)
 
 
 @router.get("/runs/{run_id}")
 def show_run(request: Request, run_id: str, look: Look = "none") -> Response:
-    """One run: verdict, timeline, what was given and said, what led to what, diff.
-
-    `look` is what its rating has just started.
-    """
+    """Return the page of one run. `look` says whether its rating just started a curation."""
     folder = load_settings().runs
-    own = runs.find_run(folder, run_id)
-    run = runs.read_entry(folder, own.name)
-    report = runs.load_report(own)
-    values: dict[str, object] = {"run": run, "report": report, "look": look}
+    path = runs.find_run(folder, run_id)
+    report = runs.load_report(path)
+    values: dict[str, object] = {
+        "run": runs.read_entry(folder, path.name),
+        "report": report,
+        "look": look,
+    }
     if report is not None:
-        values |= _report_values(own, report) | _remembered(report) | _led(own.name)
+        values |= _report_values(path, report) | _memory_values(report) | _event_values(path.name)
     return render_page(request, "run", values)
 
 
 @router.post("/runs/{run_id}/rate")
 def rate(request: Request, run_id: str, score: Annotated[int, Form()]) -> Response:
-    """Keep what a person thinks of a run; a good one is looked at for what it teaches."""
-    rated = rate_run(run_id, score)
-    told = "" if rated.look == "none" else f"?look={rated.look}#learn"
-    return redirect(request, f"/runs/{rated.rating.run_id}{told}")
+    """Save a rating; a successful run with a good rating is curated."""
+    saved = rate_run(run_id, score)
+    notice = "" if saved.look == "none" else f"?look={saved.look}#learn"
+    return redirect(request, f"/runs/{saved.rating.run_id}{notice}")
 
 
 @router.post("/runs/{run_id}/curate")
 def curate(request: Request, run_id: str) -> Response:
-    """Ask the curator what the run teaches; its proposals wait for a person."""
-    curated = curate_run(run_id)
-    return render_page(request, "curated", {"curated": curated})
+    """Curate the run and return its proposals, which need a person's approval."""
+    return render_page(request, "curated", {"curated": curate_run(run_id)})
 
 
-def _report_values(own: Path, report: RunReport) -> dict[str, object]:
-    lines = (own / DIFF).read_text(errors="replace").splitlines()
-    said = list(islice(_said(own / TRAJECTORY), MAX_TRAJECTORY_LINES + 1))
-    timeline = timeline_bars(report.nodes)
+def timeline_bars(nodes: Sequence[NodeReport]) -> Sequence[TimelineBar]:
+    """Return one bar for each node, one after the other."""
+    bars: list[TimelineBar] = []
+    start_ms = 0
+    for node in nodes:
+        bars.append(TimelineBar(node.name, node.status, start_ms, node.duration_ms))
+        start_ms += node.duration_ms
+    return bars
+
+
+def _report_values(path: Path, report: RunReport) -> dict[str, object]:
+    diff = (path / DIFF).read_text(errors="replace").splitlines()
+    conversation = list(islice(_conversation(path / TRAJECTORY), MAX_TRAJECTORY_LINES + 1))
+    bars = timeline_bars(report.nodes)
     return {
-        "timeline": timeline,
-        "total_ms": max(sum(span.duration_ms for span in timeline), 1),
-        "said": said[:MAX_TRAJECTORY_LINES],
-        "more": len(said) > MAX_TRAJECTORY_LINES,
-        "diff": [(_kind(line), line) for line in lines[:MAX_DIFF_LINES]],
-        "diff_lines": len(lines),
+        "timeline": bars,
+        "total_ms": max(sum(bar.duration_ms for bar in bars), 1),
+        "said": conversation[:MAX_TRAJECTORY_LINES],
+        "more": len(conversation) > MAX_TRAJECTORY_LINES,
+        "diff": [(_diff_class(line), line) for line in diff[:MAX_DIFF_LINES]],
+        "diff_lines": len(diff),
         "tools": {node.name: tools_line(node) for node in report.nodes},
         "answered": next((n.output for n in reversed(report.nodes) if n.type == "agentic"), ""),
     }
 
 
-def _remembered(report: RunReport) -> dict[str, object]:
-    with configured_library() as opened:
-        playbooks = [_titled(opened, ref) for ref in report.surfaced.playbooks]
+def _memory_values(report: RunReport) -> dict[str, object]:
+    with configured_library() as library:
+        playbooks = [(ref, _title(library, ref)) for ref in report.surfaced.playbooks]
     with configured_notebook() as book:
-        given = [_entry(book, shown) for shown in book.runs.injected_into(report.run_id)]
+        injected = book.runs.injected_into(report.run_id)
+        given = [(one, _find_entry(book, one)) for one in injected]
         rating = book.runs.rating(report.run_id)
     return {"playbooks": playbooks, "given": given, "rating": rating}
 
 
-def _led(run_id: str) -> dict[str, object]:
+def _event_values(run_id: str) -> dict[str, object]:
     try:
         with open_event_log() as log:
             view = run_view(log.history(run_id), run_id)
@@ -135,36 +161,26 @@ def _led(run_id: str) -> dict[str, object]:
     }
 
 
-def _titled(opened: Library, ref: str) -> tuple[str, str]:
+def _title(library: Library, ref: str) -> str:
     try:
-        return ref, opened.get(ref).title
+        return library.get(ref).title
     except PlaybookNotFound:
-        return ref, "(deleted since)"
+        return "(deleted)"
 
 
-def _entry(book: Notebook, shown: InjectedEntry) -> tuple[InjectedEntry, Entry | None]:
+def _find_entry(book: Notebook, injected: InjectedEntry) -> Entry | None:
     try:
-        return shown, book.get(shown.entry_id)
+        return book.get(injected.entry_id)
     except NoteNotFound:
-        return shown, None
+        return None
 
 
-def timeline_bars(nodes: Sequence[NodeReport]) -> Sequence[TimelineBar]:
-    """One span a node, one after the other; a fix is part of its validate node's time."""
-    made: list[TimelineBar] = []
-    at = 0
-    for node in nodes:
-        made.append(TimelineBar(node.name, node.status, at, node.duration_ms))
-        at += node.duration_ms
-    return made
-
-
-def _said(path: Path) -> Iterator[str]:
+def _conversation(path: Path) -> Iterator[str]:
     if path.is_file():
         yield from (event_line(event) for event in read_trajectory(path))
 
 
-def _kind(line: str) -> str:
+def _diff_class(line: str) -> str:
     if line.startswith(("+++", "---", "diff ", "index ", "@@")):
         return "place"
     return {"+": "added", "-": "removed"}.get(line[:1], "same")

@@ -1,4 +1,4 @@
-"""What stands before every page: who may ask, from where, and what a page may load."""
+"""Access control of the web server: token, same-site check, and security headers."""
 
 import secrets
 from collections.abc import Awaitable, Callable
@@ -21,32 +21,29 @@ _HEADERS = {
 }
 
 Next = Callable[[Request], Awaitable[Response]]
-
-
 IsApiRequest = Callable[[Request], bool]
-"""Whether a program asks, which wants its refusals as JSON."""
 
 
 def access_guard(
-    token: str | None, for_program: IsApiRequest
+    token: str | None, is_api_request: IsApiRequest
 ) -> Callable[[Request, Next], Awaitable[Response]]:
-    """A middleware. Without a token only this machine is served, and only under its own names:
-    a page elsewhere cannot point its name here (DNS rebinding) or post here (CSRF).
+    """Return a middleware that checks every request; API requests get refusals as JSON.
 
-    With a token everyone who knows it is served: as `Authorization: Bearer`, or once as
-    `?token=`, which the browser then keeps as a cookie that no script can read.
+    Without a token, only requests for a loopback name and from pages of this server are accepted,
+    which prevents DNS rebinding and CSRF. With a token, every request needs it: as
+    `Authorization: Bearer`, or once as `?token=`, after which the browser has an HttpOnly cookie.
     """
 
     async def guard(request: Request, call_next: Next) -> Response:
         try:
-            let_in = _let_in(request, token)
+            login = _check(request, token)
         except _Refused as error:
-            why, status = f"refused: {error}", error.status
-            if for_program(request):
-                return JSONResponse({"error": why}, status_code=status, headers=_HEADERS)
-            return PlainTextResponse(f"{why}\n", status_code=status, headers=_HEADERS)
-        if let_in is not None:
-            return let_in
+            message, status = f"refused: {error}", error.status
+            if is_api_request(request):
+                return JSONResponse({"error": message}, status_code=status, headers=_HEADERS)
+            return PlainTextResponse(f"{message}\n", status_code=status, headers=_HEADERS)
+        if login is not None:
+            return login
         response = await call_next(request)
         if request.url.path.startswith("/static/"):
             response.headers["Cache-Control"] = "max-age=3600"
@@ -57,33 +54,33 @@ def access_guard(
     return guard
 
 
-def _knows(request: Request, token: str) -> bool:
-    kind, _, given = request.headers.get("authorization", "").partition(" ")
-    shown = given if kind.lower() == "bearer" else request.cookies.get(TOKEN_COOKIE, "")
-    return secrets.compare_digest(shown.encode(), token.encode())
-
-
 class _Refused(Exception):
-    """The request is not served; the message says why."""
+    """The request is refused; the message gives the reason."""
 
-    def __init__(self, why: str, *, status: int = 403) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, *, status: int = 403) -> None:
+        super().__init__(reason)
         self.status = status
 
 
-def _let_in(request: Request, token: str | None) -> Response | None:
-    """None for who may ask; for who just showed the token, the way to the page."""
-    why = cross_site_reason(request.method, request.headers, any_host=token is not None)
-    if why is not None:
-        raise _Refused(why)
-    return None if token is None or _knows(request, token) else _with_token(request, token)
+def _check(request: Request, token: str | None) -> Response | None:
+    """Return None for an accepted request, or a redirect that stores the token of `?token=`."""
+    reason = cross_site_reason(request.method, request.headers, any_host=token is not None)
+    if reason is not None:
+        raise _Refused(reason)
+    return None if token is None or _has_token(request, token) else _log_in(request, token)
 
 
-def _with_token(request: Request, token: str) -> Response:
-    given = request.query_params.get("token", "")
-    if request.method != "GET" or not secrets.compare_digest(given.encode(), token.encode()):
-        why = "a token is wanted: open the address that `harness ui` printed"
-        raise _Refused(why, status=401)
+def _has_token(request: Request, token: str) -> bool:
+    kind, _, bearer = request.headers.get("authorization", "").partition(" ")
+    found = bearer if kind.lower() == "bearer" else request.cookies.get(TOKEN_COOKIE, "")
+    return secrets.compare_digest(found.encode(), token.encode())
+
+
+def _log_in(request: Request, token: str) -> Response:
+    found = request.query_params.get("token", "")
+    if request.method != "GET" or not secrets.compare_digest(found.encode(), token.encode()):
+        reason = "a token is required: open the address that `harness ui` printed"
+        raise _Refused(reason, status=401)
     response = RedirectResponse(request.url.remove_query_params("token"), status_code=303)
     response.set_cookie(TOKEN_COOKIE, token, httponly=True, samesite="strict")
     return response

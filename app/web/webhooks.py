@@ -1,5 +1,6 @@
-"""The receiver of webhooks; `python -m app.web.webhooks` is what `harness up` keeps."""
+"""The webhook receiver; `harness up` runs it as `python -m app.web.webhooks`."""
 
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
@@ -12,7 +13,7 @@ MAX_BODY_BYTES = 5 * 1024 * 1024
 
 
 def create_receiver(settings: Settings) -> FastAPI:
-    """`POST /github` takes a delivery: 202 taken, 403 refused, 503 come again."""
+    """Return the application; `POST /github` answers 202 accepted, 403 refused, 503 try again."""
     made = FastAPI(title="Harness webhooks", docs_url=None, redoc_url=None, openapi_url=None)
 
     @made.get("/health")
@@ -21,41 +22,38 @@ def create_receiver(settings: Settings) -> FastAPI:
 
     @made.post("/github")
     async def github(request: Request) -> Response:
-        body = await _body(request)
+        body = await _read_body(request)
         if body is None:
-            return _said(413, f"more than {MAX_BODY_BYTES} bytes")
-        said = request.headers
+            return _message(413, f"more than {MAX_BODY_BYTES} bytes")
+        headers = request.headers
         return await run_in_threadpool(
-            _answer,
+            _receive,
             settings,
             body,
-            event=said.get("x-github-event", ""),
-            signature=said.get("x-hub-signature-256", ""),
-            delivery=said.get("x-github-delivery", ""),
+            event=headers.get("x-github-event", ""),
+            signature=headers.get("x-hub-signature-256", ""),
+            delivery=headers.get("x-github-delivery", ""),
         )
 
     return made
 
 
-def _answer(
+def _receive(
     settings: Settings, body: bytes, *, event: str, signature: str, delivery: str
 ) -> Response:
     try:
-        came_of_it = receive(settings, body, event=event, signature=signature, delivery=delivery)
+        result = receive(settings, body, event=event, signature=signature, delivery=delivery)
+    except WebhookRefused as error:
+        return _message(403, str(error))
+    except Unavailable as error:
+        return _message(503, str(error))
     except HarnessError as error:
-        match error:
-            case WebhookRefused():
-                status = 403
-            case Unavailable():
-                status = 503
-            case _:
-                status = 400
-        return _said(status, str(error))
-    return _said(202, came_of_it)
+        return _message(400, str(error))
+    return _message(202, result)
 
 
-async def _body(request: Request) -> bytes | None:
-    """All of it; None when it is too long, which nobody waits for."""
+async def _read_body(request: Request) -> bytes | None:
+    """Return the body, or None as soon as it exceeds the limit."""
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -64,13 +62,12 @@ async def _body(request: Request) -> bytes | None:
     return bytes(body)
 
 
-def _said(status: int, line: str) -> JSONResponse:
+def _message(status: int, line: str) -> JSONResponse:
     return JSONResponse({"message": line}, status_code=status)
 
 
 if __name__ == "__main__":
-    import uvicorn
-
-    here = load_settings()
-    site = create_receiver(here)
-    uvicorn.run(site, host=here.webhooks.host, port=here.webhooks.port, access_log=False)
+    loaded = load_settings()
+    receiver = create_receiver(loaded)
+    host, port = loaded.webhooks.host, loaded.webhooks.port
+    uvicorn.run(receiver, host=host, port=port, access_log=False)

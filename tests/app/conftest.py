@@ -14,7 +14,7 @@ import typer.testing
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from typer.testing import CliRunner, Result
 
-from app.cli.main import app, main
+from app.cli.main import COMMANDS, command_line, main
 from contracts.errors import HarnessError
 from tests.support.app import BY_WORDS, Cli, Harness, harness_argv
 from tests.support.forks import Fork
@@ -30,12 +30,17 @@ CHROMIUM = next(
 """The first is the same without a window, which nobody would see: it takes half the time."""
 
 
+@cache
+def _command_line() -> typer.Typer:
+    return command_line(*COMMANDS)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def commands_made_once() -> None:
-    """Else typer makes all of them anew each time that one is called here."""
-    made = cache(typer.main.get_command)
-    vars(typer.main).update(get_command=made)
-    vars(typer.testing).update(_get_command=made)
+def convert_commands_once() -> None:
+    """Cache the conversion of the command line, which typer repeats for each invocation."""
+    converted = cache(typer.main.get_command)
+    vars(typer.main).update(get_command=converted)
+    vars(typer.testing).update(_get_command=converted)
 
 
 @pytest.fixture
@@ -45,7 +50,7 @@ def cli(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
         monkeypatch.setenv(name, value)
 
     def run(*argv: str, **options: str) -> Result:
-        result = CliRunner().invoke(app, list(argv), **options)  # type: ignore[arg-type]  # input=
+        result = CliRunner().invoke(_command_line(), list(argv), **options)  # type: ignore[arg-type]  # input=
         if isinstance(result.exception, HarnessError):
             raise result.exception
         assert result.exception is None or isinstance(result.exception, SystemExit), result

@@ -68,15 +68,15 @@ NOT_AVAILABLE = 3
         (("memory", "rm", "nope"), BAD, "no playbook 'nope'"),
         (("memory", "search", " "), BAD, "the text to search for is empty"),
         (("memory", "import", "/dev/null"), BAD, "there is nothing to import"),
-        (("events", "log", "--run", "nope"), BAD, "knows no run 'nope'"),
+        (("events", "log", "--run", "nope"), BAD, "has no run 'nope'"),
         (
             ("events", "export", "log", "--format", "parquet"),
             BAD,
             "'parquet' is not one of 'jsonl'",
         ),
-        (("events", "replay", "--run", "nope"), BAD, "knows no run 'nope'"),
+        (("events", "replay", "--run", "nope"), BAD, "has no run 'nope'"),
         (("ui", "--host", "x\udcff"), BAD, "pages cannot be served at 'x\\udcff'"),
-        (("plan", "x\udcff"), BAD, "the prompt holds '\\udcff'"),
+        (("plan", "x\udcff"), BAD, "the prompt or the intent holds '\\udcff'"),
         (("plan", "x", "--repo", ""), BAD, "no repository is named"),
         *(
             (
@@ -120,7 +120,7 @@ def test_bad_input_gets_one_clear_line(
 
 
 @pytest.mark.parametrize(("repo", "what"), [("caf\udce9", "repo"), ("link", "repository's path")])
-def test_a_path_that_is_no_text_is_refused(
+def test_a_path_that_is_not_utf8_is_refused(
     asked: Harness, repository: Path, repo: str, what: str
 ) -> None:
     there = repository.rename(repository.parent / "caf\udce9")
@@ -130,7 +130,7 @@ def test_a_path_that_is_no_text_is_refused(
     assert (done.returncode, done.stderr) == (BAD, said)
 
 
-def test_no_docker_is_said_before_anything_is_started(
+def test_missing_docker_is_reported_before_anything_starts(
     started: Harness, repository: Path, own_home: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "replies.jsonl").write_text('{"content": "Done."}\n')
@@ -168,9 +168,7 @@ def test_a_broken_settings_file_is_named(started: Harness, own_home: Path) -> No
     assert "setting 'model' is 7" in done.stderr
 
 
-def test_a_home_that_nothing_can_be_kept_in_is_named(
-    asked: Harness, repository: Path, tmp_path: Path
-) -> None:
+def test_an_unusable_home_is_named(asked: Harness, repository: Path, tmp_path: Path) -> None:
     home = tmp_path / "home-that-is-a-file"
     home.touch()
     nowhere = {"HARNESS_HOME": str(home)}
@@ -193,8 +191,8 @@ def test_ctrl_c_before_a_run_began_says_so(
 ) -> None:
     (tmp_path / "ops.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     done = asked("run", "ops.py:slow", "--repo", "repository", "--json")
-    assert done.stderr == "error: interrupted before the run began\n"
-    said = {"error": "interrupted before the run began", "exit_code": 130}
+    assert done.stderr == "error: interrupted\n"
+    said = {"error": "interrupted", "exit_code": 130}
     assert (done.returncode, json.loads(done.stdout)) == (130, said)
 
 
@@ -216,7 +214,7 @@ def test_with_debug_the_traceback_is_shown(started: Harness) -> None:
         ("PREFECT_LOGGING_LEVEL", "x", "'level'"),
     ],
 )
-def test_a_setting_that_prefect_cannot_use_is_named(
+def test_an_invalid_prefect_setting_is_named(
     started: Harness, name: str, value: str, said: str
 ) -> None:
     done = started("doctor", "--json", env={name: value})
@@ -226,7 +224,7 @@ def test_a_setting_that_prefect_cannot_use_is_named(
     assert said in document["error"]
 
 
-def test_a_configuration_that_is_a_folder_is_named(asked: Harness, tmp_path: Path) -> None:
+def test_a_configuration_file_that_is_a_folder_is_named(asked: Harness, tmp_path: Path) -> None:
     done = asked("memory", "init", env={"HARNESS_CONFIG": str(tmp_path)})
     assert (done.returncode, f"{tmp_path} cannot be read: Is a directory" in done.stderr) == (
         2,
@@ -234,7 +232,7 @@ def test_a_configuration_that_is_a_folder_is_named(asked: Harness, tmp_path: Pat
     )
 
 
-def test_who_has_no_name_on_this_machine_has_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_is_called_by_uid(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 54321)

@@ -98,7 +98,7 @@ def test_edit_opens_the_editor_and_undo_takes_it_back(
         cli("edit", kept)
 
 
-def test_an_edit_that_somebody_overtook_is_refused_and_kept_aside(
+def test_a_stale_edit_is_refused_and_its_text_saved_in_the_home(
     cli: Cli, kept: str, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = f"{os.sys.executable} -c 'import sys; from app.cli.memory import app; app()'"  # type: ignore[attr-defined]  # sys
@@ -132,16 +132,16 @@ def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
     assert "recorded before" in cli("record", kept, "failure", "--run", "r1").stdout
     again = cli("record", kept, "success", "--run", "r1", "--lesson", "a", "--lesson", "A.")
     assert "deploy-to-production: failure" in again.stdout
-    assert "counts as failure already" in again.stderr
-    assert "'A.' was not kept: the playbook has this lesson" in again.stderr
+    assert "already counts as failure" in again.stderr
+    assert "'A.' was not added: it is known" in again.stderr
     stats = data(cli("stats", "--json"))
     assert (stats["playbooks"], stats["executions"]) == (1, 2)
     told = cli("stats").stdout
-    assert "too few runs" in told
-    assert "shown no playbook" in told
+    assert "too thin" in told
+    assert "got no playbook" in told
 
 
-def test_reflect_shows_what_waits_and_applies_it(cli: Cli, kept: str) -> None:
+def test_reflect_lists_pending_lessons_and_applies_them(cli: Cli, kept: str) -> None:
     from flows.recall.library import configured_library
     from memory.types import Execution, Reflection
 
@@ -154,7 +154,7 @@ def test_reflect_shows_what_waits_and_applies_it(cli: Cli, kept: str) -> None:
     assert "Wait (run r1)" in shown
     assert "what failed: No probe (run r1)" in shown
     assert data(cli("reflect", kept, "--json")) == {"lessons": ["Wait"]}
-    assert "nothing waits" in cli("reflect").stdout
+    assert "nothing is pending" in cli("reflect").stdout
 
 
 def test_prune_takes_its_limits_from_the_command_line(cli: Cli, kept: str) -> None:
@@ -183,17 +183,20 @@ def test_the_beginning_of_a_run_s_id_names_it(cli: Cli, kept: str, own_home: Pat
     assert ("recorded before" in again.stdout, "not known" in again.stderr) == (True, False)
     with pytest.raises(RunNotFound, match="abcd1234, abce1234"):
         cli("record", kept, "success", "--run", "abc")
-    assert "'abcx' is not known here" in cli("record", kept, "success", "--run", "abcx").stderr
+    assert (
+        "'abcx' is not known on this machine"
+        in cli("record", kept, "success", "--run", "abcx").stderr
+    )
 
 
-def test_a_text_that_an_editor_saved_in_another_encoding_is_kept(
+def test_a_text_saved_in_another_encoding_is_kept_in_the_home(
     cli: Cli, kept: str, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     editor = tmp_path / "editor"
     editor.write_text("#!/bin/sh\nprintf 'caf\\351' > \"$1\"\n")
     editor.chmod(0o755)
     monkeypatch.setenv("EDITOR", str(editor))
-    with pytest.raises(OptionInvalid, match="no UTF-8: your text is in"):
+    with pytest.raises(OptionInvalid, match="did not save UTF-8: your text is in"):
         cli("edit", kept)
     assert [path.read_bytes() for path in (own_home / "edits").iterdir()] == [b"caf\xe9"]
 
@@ -255,11 +258,11 @@ def test_a_record_with_an_empty_option_counts_nothing(cli: Cli, kept: str, optio
     assert data(cli("show", kept, "--json"))["successes"] == 0
 
 
-def test_a_list_that_a_filter_leaves_empty_says_so(cli: Cli, kept: str) -> None:
+def test_a_filter_without_matches_says_so(cli: Cli, kept: str) -> None:
     assert cli("list", "--category", "nope").stdout == "no playbook matches\n"
 
 
-def test_a_model_that_is_away_is_told_beside_the_result(
+def test_an_unavailable_model_is_reported_beside_the_result(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     set_up_logging(debug=False)

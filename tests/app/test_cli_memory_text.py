@@ -52,7 +52,7 @@ def keep() -> str:
     return made.slug
 
 
-def test_stored_text_does_not_work_the_terminal_of_whoever_reviews_it() -> None:
+def test_control_characters_in_a_playbook_do_not_reach_the_terminal() -> None:
     slug = keep()
     shown = [
         said("show", slug, "--history"),
@@ -79,7 +79,7 @@ def test_a_person_edits_what_they_see_and_what_they_leave_stays() -> None:
     assert (after.title, after.steps, after.tags) == (before.title, before.steps, before.tags)
 
 
-def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_completely_stays_unchanged(tmp_path: Path) -> None:
     file, link = tmp_path / "backup.jsonl", tmp_path / "link"
     file.write_text("old")
     file.chmod(0o600)

@@ -36,17 +36,17 @@ def test_a_note_is_added_listed_shown_and_previewed(cli: Cli) -> None:
     assert "for company acme; Protected" in cli("notes", "show", made["id"][:8], "--history").stdout
     given = data(cli("notes", "preview", "log it", "--company", "acme", "--json"))
     assert [one["id"] for one in given["notes"]] == [made["id"]]
-    assert "nothing would be given" in cli("notes", "preview", "log it").stdout
+    assert "no note or example matches" in cli("notes", "preview", "log it").stdout
 
 
-def test_what_a_model_taught_does_not_work_the_terminal(cli: Cli) -> None:
+def test_control_characters_in_a_note_do_not_reach_the_terminal(cli: Cli) -> None:
     made = data(cli("notes", "add", "beware \x1b]0;title\x07", "--json"))
     shown = cli("notes", "show", made["id"]).stdout
     assert (r"beware \x1b]0;title" in shown, "\x1b" in shown) == (True, False)
 
 
 @pytest.mark.parametrize("kind", ["notes", "examples"])
-def test_a_list_refuses_a_filter_that_names_nothing(cli: Cli, kind: str) -> None:
+def test_a_list_refuses_an_empty_or_unknown_filter(cli: Cli, kind: str) -> None:
     with pytest.raises(RunNotFound, match="'nope'"):
         cli(kind, "list", "--run", "nope", "--json")
     with pytest.raises(AgentUnknown, match="'nope'"):
@@ -58,13 +58,13 @@ def test_a_list_refuses_a_filter_that_names_nothing(cli: Cli, kind: str) -> None
     assert f"`harness {kind} add" in cli(kind, "list").stdout
 
 
-def test_a_list_refuses_a_note_type_that_there_is_not(cli: Cli) -> None:
+def test_a_list_refuses_an_unknown_note_type(cli: Cli) -> None:
     with pytest.raises(NoteInvalid, match="no note type 'nope'"):
         cli("notes", "list", "--note-type", "nope")
 
 
 @pytest.mark.parametrize("name", ["agent", "user", "company"])
-def test_a_variable_that_is_not_set_makes_nothing_for_everyone(cli: Cli, name: str) -> None:
+def test_an_unset_variable_does_not_make_a_note_apply_to_everyone(cli: Cli, name: str) -> None:
     with pytest.raises(OptionInvalid, match=f"--{name} is empty"):
         cli("notes", "add", "she is ill", f"--{name}", " ")
     with pytest.raises(OptionInvalid, match="is empty"):
@@ -76,7 +76,7 @@ def test_a_variable_that_is_not_set_makes_nothing_for_everyone(cli: Cli, name: s
     ).stdout  # fmt: skip
 
 
-def test_what_a_file_does_not_name_stays_as_it_was(cli: Cli, tmp_path: Path) -> None:
+def test_fields_missing_in_a_file_stay_unchanged(cli: Cli, tmp_path: Path) -> None:
     made = data(cli("notes", "add", "she is ill", "--user", "ann", "--company", "acme",
                     "--pending", "--protected", "--json"))  # fmt: skip
     file = tmp_path / "note.json"
@@ -117,16 +117,16 @@ def test_a_note_is_edited_by_options_and_undone(cli: Cli) -> None:
     assert data(cli("notes", "edit", made["id"], "--undo", "--json"))[0]["text"] == "a"
 
 
-def test_who_edits_too_late_is_told_and_keeps_the_text(
+def test_a_stale_edit_is_refused_and_its_text_saved(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = data(cli("notes", "add", "first", "--json"))
     theirs = tmp_path / "theirs.py"
     theirs.write_text(
-        "import sys, pathlib\nfrom app.cli.main import app\n"
+        "import sys, pathlib\nfrom app.cli.main import command_line\n"
         "path = pathlib.Path(sys.argv[1])\n"
         "path.write_text(path.read_text().replace('first', 'mine'))\n"
-        f"app(['notes', 'edit', '{made['id']}', '--text', 'theirs'])\n"
+        f"command_line('notes')(['notes', 'edit', '{made['id']}', '--text', 'theirs'])\n"
     )
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", f"env PYTHONPATH={Path.cwd()} {_python()} {theirs}")
@@ -137,7 +137,7 @@ def test_who_edits_too_late_is_told_and_keeps_the_text(
     assert data(cli("notes", "edit", made["id"], "--file", str(kept), "--json"))["text"] == "mine"
 
 
-def test_a_note_whose_time_is_over_is_listed_so(cli: Cli) -> None:
+def test_an_expired_note_is_listed_as_over(cli: Cli) -> None:
     with configured_notebook() as book:
         note = book.add(NoteContent(text="a", expires_at=datetime(2026, 1, 1, tzinfo=UTC)))
     for command in (("list",), ("show", note.id)):
@@ -146,7 +146,7 @@ def test_a_note_whose_time_is_over_is_listed_so(cli: Cli) -> None:
         assert "Active" not in told
 
 
-def test_who_is_refused_keeps_the_text(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rejected_text_is_saved(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     made = data(cli("notes", "add", "first", "--json"))
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", 'sed -i \'s/first/second/; s/_type.*/_type": "Law"/\'')
@@ -197,7 +197,7 @@ def test_an_agents_settings_are_shown_and_changed(cli: Cli) -> None:
     assert "2 Recent; examples none" in cli("agents", "show", "pi").stdout
 
 
-def test_what_a_run_taught_is_found_by_the_beginning_of_its_id(cli: Cli) -> None:
+def test_entries_of_a_run_are_found_by_the_beginning_of_its_id(cli: Cli) -> None:
     own = load_settings().runs / "abcd1234"
     own.mkdir(parents=True)
     (own / "run.json").write_text("{}")
@@ -233,7 +233,7 @@ def test_a_run_is_rated_by_the_beginning_of_its_id(cli: Cli) -> None:
         (("notes", "add", "x" * 4_001), NoteInvalid, "4,001 characters; the limit is 4,000"),
         (("notes", "add", "a", "--user", "u" * 256), NoteInvalid, "256 characters"),
         (("notes", "add", "a", "--user", "a\u202eb"), NoteInvalid, "cannot be printed"),
-        (("notes", "add", "a", "--provisional", "1e300"), OptionInvalid, "no calendar"),
+        (("notes", "add", "a", "--provisional", "1e300"), OptionInvalid, "out of range"),
         (("notes", "list", "--status", "Old"), NoteInvalid, "no status 'Old'"),
         (("notes", "types", "set", "Law", "--priority", "1001"), NoteInvalid, "not from 0"),
         (("notes", "types", "set", "Issue", "--type", "Context"), NoteInvalid, "stays Issue"),
@@ -245,8 +245,8 @@ def test_a_run_is_rated_by_the_beginning_of_its_id(cli: Cli) -> None:
         (("agents", "set", "pi", "--max-examples", "0"), NoteInvalid, "from 1 to 10"),
         (("agents", "set", "pi", "--note-strategy", "Best"), NoteInvalid, "Relevant, Recent, All"),
         (("notes", "preview", "x", "--agent", "smith"), AgentUnknown, "no agent"),
-        (("curate",), OptionInvalid, "either which RUN"),
-        (("curate", "abcd", "--since", "24h"), OptionInvalid, "either which RUN"),
+        (("curate",), OptionInvalid, "either a RUN"),
+        (("curate", "abcd", "--since", "24h"), OptionInvalid, "either a RUN"),
         (("curate", "--since", "yesterday"), OptionInvalid, "90m, 24h, 7d"),
         (("curate", "ffff"), RunNotFound, "no run 'ffff'"),
     ],
@@ -268,11 +268,11 @@ def test_markup_in_every_field_comes_back_as_it_was_given(cli: Cli) -> None:
     assert MARKUP in cli("notes", "show", made["id"]).stdout
 
 
-def test_a_note_longer_than_a_budget_is_kept_and_told(cli: Cli) -> None:
+def test_a_note_longer_than_a_budget_is_added_with_a_warning(cli: Cli) -> None:
     cli("agents", "set", "pi", "--budget-tokens", "300")
     result = cli("notes", "add", "word " * 500, "--json")
     assert data(result)["status"] == "Active"
-    assert "agent pi is never given it" in result.stderr
+    assert "agent pi never gets it" in result.stderr
     preview = data(cli("notes", "preview", "x", "--agent", "pi", "--json"))
     assert preview["notes"] == []
     assert "of 300 tokens" in preview["left_out"][0]["why"]
@@ -281,7 +281,7 @@ def test_a_note_longer_than_a_budget_is_kept_and_told(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "document", ["", "[]", '{"text": 3}', '{"text": "a", "colour": "red"}', "{"]
 )
-def test_a_file_that_is_no_note_is_refused(cli: Cli, tmp_path: Path, document: str) -> None:
+def test_an_invalid_note_file_is_refused(cli: Cli, tmp_path: Path, document: str) -> None:
     with configured_notebook() as book:
         kept = book.add(NoteContent(text="a"))
     path = tmp_path / "note.json"

@@ -70,7 +70,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
 
 
-def test_a_plan_that_nobody_agrees_to_is_told_in_the_document(
+def test_a_declined_plan_is_reported_as_json(
     asked: Harness, mailbox: Mailbox, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person, terminal = os.openpty()
@@ -80,7 +80,7 @@ def test_a_plan_that_nobody_agrees_to_is_told_in_the_document(
         model = planner(tmp_path, READ, SEND)
         done = asked("plan", "send it", "--repo", str(notes), "--model", model, "--json")
     os.close(person)
-    said = {"error": "not run: nobody agreed to the plan", "exit_code": 1}
+    said = {"error": "the plan was not run: you did not agree to it", "exit_code": 1}
     assert (done.returncode, json.loads(done.stdout)) == (1, said)
 
 

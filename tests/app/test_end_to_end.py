@@ -50,7 +50,7 @@ def test_a_run_is_replayed_in_a_sandbox_without_a_model(
     script.unlink()
     done = harness("runs", "replay", report["run_id"])
     assert done.returncode == 0
-    assert done.stdout.startswith("the same steps, and the same tree ")
+    assert done.stdout.startswith("identical steps, and identical files (tree ")
 
 
 def test_a_wrong_fix_runs_its_rounds_and_fails_with_the_work_kept(

@@ -37,7 +37,7 @@ def talk(own_store: Path, tmp_path: Path) -> Talk:
                 before(shop)
             console = Console(file=heard, highlight=False, markup=False, soft_wrap=True)
             Repl(
-                shop=shop, settings=load_settings(), console=console, repo=str(tmp_path)
+                dependencies=shop, settings=load_settings(), console=console, repo=str(tmp_path)
             ).loop(lines)  # fmt: skip
         return heard.getvalue()
 
@@ -53,7 +53,7 @@ def steered(shop: PlanDependencies) -> None:
 def test_a_prompt_is_shown_as_a_plan_and_nothing_runs(talk: Talk) -> None:
     said = talk("mail the notes to the team", ":events 1", plans=(HARMLESS,))
     assert "0. send_email(body='up by a third', subject='Q2', to=['team@example.org'])" in said
-    assert ":run grants it SEND_EMAIL" in said
+    assert ":run grants SEND_EMAIL" in said
     assert said.splitlines()[-1].endswith("planned")
 
 
@@ -64,7 +64,11 @@ def test_a_plan_of_the_talk_may_push_the_protected_files_that_its_command_permit
         console = Console(file=StringIO())
         settings, allowed = load_settings(), ("uv.lock",)
         Repl(
-            shop=shop, settings=settings, console=console, repo=str(tmp_path), allow_change=allowed
+            dependencies=shop,
+            settings=settings,
+            console=console,
+            repo=str(tmp_path),
+            allow_change=allowed,
         ).loop(["mail the notes to the team"])
         (noted,) = shop.log.events(kind="plan")
         assert recorded_plan(shop.log, noted.run_id, agreed=False)[0].allow_change == allowed
@@ -74,7 +78,7 @@ def test_a_plan_of_the_talk_may_push_the_protected_files_that_its_command_permit
 def test_a_run_is_watched_until_it_waits_and_a_denial_ends_it(talk: Talk, mailbox: Mailbox) -> None:
     said = talk(":plan r1", ":run", ":deny", ":quit", ":help", before=steered)
     stopped = said.index("decision   step 0: stopped · C4")
-    waits = said.index("waits: ")
+    waits = said.index("waiting: ")
     came = said.index("it came this way: intent:the form → /to")
     denied = said.index("approval   step 0: denied")
     assert stopped < waits < came < denied < said.index("plan r1: failure")
@@ -94,20 +98,20 @@ def test_approved_it_is_done(talk: Talk, mailbox: Mailbox) -> None:
     [
         (":run", "there is no plan yet"),
         (":plan nothing", "no plan runs or ran as 'nothing'"),
-        (":approve", "0 actions wait"),
+        (":approve", "0 actions are pending"),
         (":deny nothing", "there is no approval with 'nothing'"),
-        (":events many", ":events wants a number"),
+        (":events many", ":events takes a number"),
         (":dance", "no command ':dance'"),
         (":", "no command ':'"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_the_talk_goes_on(talk: Talk, line: str, why: str) -> None:
+def test_an_error_is_printed_and_the_session_continues(talk: Talk, line: str, why: str) -> None:
     said = talk(line, ":help")
     assert f"error: {why}" in said
-    assert ":approve [A] [WHY]" in said
+    assert ":approve [A] [REASON]" in said
 
 
-def test_what_a_planner_writes_moves_no_cursor(talk: Talk) -> None:
+def test_control_characters_in_a_plan_do_not_reach_the_terminal(talk: Talk) -> None:
     said = talk("mail it", plans=(HARMLESS.replace("Q2", "\\u001b[2JQ2[red]"),))
     assert "\x1b" not in said
     assert "[red]" in said

@@ -26,7 +26,7 @@ raise SystemExit("not interrupted")
         (signal.SIG_IGN, 1, "not interrupted\n"),
     ],
 )
-def test_ctrl_c_while_it_imports_ends_it_without_a_word(
+def test_ctrl_c_during_imports_ends_the_process_silently(
     on_ctrl_c: signal.Handlers, exit_code: int, told: str, tmp_path: Path
 ) -> None:
     (tmp_path / "typer.py").write_text(SLOW)

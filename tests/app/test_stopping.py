@@ -200,13 +200,13 @@ def test_a_killed_run_goes_on_and_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("command", ["resume", "cancel"])
-def test_a_run_that_nobody_knows_is_bad_input(command: str, asked: Harness) -> None:
+def test_an_unknown_run_is_bad_input(command: str, asked: Harness) -> None:
     done = asked("runs", command, "abcd1234")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "no run 'abcd1234'" in done.stderr
 
 
-def test_what_runs_is_not_resumed_and_what_is_over_is_not_cancelled(
+def test_a_running_run_is_not_resumed_and_a_finished_run_is_not_cancelled(
     sleeping: Forked, asked: Harness
 ) -> None:
     run = the_run(asked)["run_id"]

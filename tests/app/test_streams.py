@@ -29,16 +29,16 @@ def typed(line: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
     ("line", "exit_code", "told"),
     [
         (rf"printf '\xff' | {STRICT} harness notes add -", 2, r"half a character: '\udcff'"),
-        (rf"{STRICT} harness notes list --user $'\xff'", 2, r"'\udcff' is no text in UTF-8"),
+        (rf"{STRICT} harness notes list --user $'\xff'", 2, r"'\udcff' is not valid UTF-8"),
         (f"{ASCII} harness runs list", 0, ""),
         ("harness notes add - <&-", 2, "a note cannot be empty"),
         ("harness runs show nope --json | true", 2, "no run 'nope'"),
         ("harness runs show nope --json >/dev/full", 2, "no run 'nope'"),
         ("harness runs list --json >&-", 0, ""),
-        ("harness runs list >/dev/full", 3, "nothing can be written to stdout: No space left"),
+        ("harness runs list >/dev/full", 3, "cannot write to stdout: No space left"),
     ],
 )
-def test_no_stream_and_no_text_ends_in_a_traceback(
+def test_closed_streams_and_invalid_text_cause_no_traceback(
     own_home: Path, tmp_path: Path, line: str, exit_code: int, told: str
 ) -> None:
     done = typed(line, tmp_path)
@@ -64,7 +64,9 @@ def test_an_export_to_stdout_is_no_document(asked: Harness) -> None:
     assert (done.returncode, '"exit_code": 2' in done.stdout) == (2, True)
 
 
-def test_what_a_model_said_does_not_work_the_terminal(asked: Harness, own_home: Path) -> None:
+def test_control_characters_in_a_reply_do_not_reach_the_terminal(
+    asked: Harness, own_home: Path
+) -> None:
     own = own_home / "runs" / "abcd1234"
     own.mkdir(parents=True)
     (own / "run.json").write_text("{}")

@@ -45,7 +45,7 @@ _ASIDE = 512
 """Where no descriptor is that was asked for by its number."""
 _NEEDED = (
     "alembic.command", "app.cli.main", "app.terminal.live", "app.terminal.tree",
-    "app.web.serve", "app.web.site", "chromadb.api.client", "chromadb.api.rust",
+    "app.web.serve", "chromadb.api.client", "chromadb.api.rust",
     "flows.execution.agents", "flows.execution.replay", "flows.execution.wiring",
     "flows.host.engine_process", "flows.host.fork_server",
     "flows.host.pool", "flows.host.server_process", "flows.orchestration.cancel",

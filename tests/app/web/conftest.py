@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from app.web.site import create_app
+from app.web.serve import create_app
 from flows.recall.library import configured_library, configured_notebook
 from memory.notes.notebook import Notebook
 from memory.playbooks.library import Library

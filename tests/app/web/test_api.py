@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from app.web import api
 from app.web.api_models import PlanAnswer
-from app.web.site import create_app
+from app.web.serve import create_app
 from tests.support.mailbox import Mailbox
 from tests.support.planning import FORM, HARMLESS, PROMPT, STEERED, shop_of, wait_for_reports
 from tests.support.web import HERE
@@ -24,7 +24,7 @@ def client_of(own_home: Path) -> OpenClient:
 
     def opened(*plans: str) -> TestClient:
         made = create_app()
-        made.dependency_overrides[api.open_shop] = shop_of(*plans)
+        made.dependency_overrides[api.open_dependencies] = shop_of(*plans)
         return TestClient(made, base_url=HERE, raise_server_exceptions=False)
 
     return opened
@@ -40,7 +40,7 @@ def plan(client: TestClient, id_: str, *, reported: int) -> PlanAnswer:
     return PlanAnswer.model_validate(client.get(f"/plans/{id_}").json())
 
 
-def test_a_prompt_becomes_a_plan_that_waits_for_somebody_to_agree(
+def test_a_prompt_becomes_a_plan_that_waits_for_consent(
     client_of: OpenClient, tmp_path: Path
 ) -> None:
     client = client_of(HARMLESS)
@@ -53,7 +53,7 @@ def test_a_prompt_becomes_a_plan_that_waits_for_somebody_to_agree(
     assert client.get(answer.headers["location"]).json() == made
 
 
-def test_a_plan_is_told_which_protected_files_it_may_push(
+def test_a_prompt_may_permit_changes_of_protected_files(
     client_of: OpenClient, tmp_path: Path
 ) -> None:
     client = client_of(HARMLESS)
@@ -77,7 +77,7 @@ def test_a_plan_runs_in_a_process_of_its_own_once(
 
 
 @pytest.mark.prefect
-def test_what_is_stopped_waits_for_a_decision_and_goes_on_after_it(
+def test_a_stopped_step_waits_for_a_decision_and_then_continues(
     client_of: OpenClient, tmp_path: Path, mailbox: Mailbox
 ) -> None:
     client = client_of(STEERED)
@@ -123,7 +123,7 @@ def test_an_error_is_one_line_of_json(
     assert "\n" not in answer.json()["error"]
 
 
-def test_what_is_missing_is_told_without_what_is_there(client_of: OpenClient) -> None:
+def test_an_unknown_id_is_404_and_lists_no_others(client_of: OpenClient) -> None:
     answer = client_of().post("/approvals/none", json={"reason": "it is fine"})
     assert answer.json() == {"error": "decision: Field required"}
 
@@ -134,12 +134,12 @@ def test_a_planner_that_writes_no_plan_is_refused(client_of: OpenClient, tmp_pat
     assert "plan" in answer.json()["error"]
 
 
-def test_a_bug_is_told_as_json_and_without_its_traceback(client_of: OpenClient) -> None:
+def test_a_bug_is_reported_as_json_without_a_traceback(client_of: OpenClient) -> None:
     client = client_of()  # its planner has nothing left to say
     answer = client.post("/prompts", json={"prompt": "x", "repo": "/tmp"})
     assert answer.status_code == 500
     assert answer.json() == {
-        "error": "IndexError: a bug in Harness; the log of the pages says more"
+        "error": "IndexError: a bug in Harness; the log of the web server has the traceback"
     }
 
 

@@ -49,7 +49,7 @@ def waiting(shop: PlanDependencies, *, to: Json = "stranger@example.net") -> App
     return shop.approvals.list(pending=True)[0]
 
 
-def test_what_waits_is_shown_with_what_led_there(
+def test_a_pending_approval_is_shown_with_its_provenance(
     client: TestClient, shop: PlanDependencies
 ) -> None:
     asked = waiting(shop)
@@ -59,9 +59,7 @@ def test_what_waits_is_shown_with_what_led_there(
     assert f'action="/approvals/{asked.id}/decision"' in text
 
 
-def test_nothing_of_what_is_approved_is_left_out(
-    client: TestClient, shop: PlanDependencies
-) -> None:
+def test_every_argument_of_an_approval_is_shown(client: TestClient, shop: PlanDependencies) -> None:
     asked = waiting(shop, to="echo ok \x1b]; curl x | sh\u202e")
     for shown in (client.get("/approvals").text, "\n".join(full_text(asked)), form_text(asked, 0)):
         assert "curl x | sh" in shown
@@ -82,8 +80,10 @@ def test_lists_and_mappings_are_read_as_they_are(
     assert """[{"cc": ["привет\\u202e"], "name": "Renée O'Brien & co"}]""" in shown
 
 
-def test_nothing_that_waits_is_said(client: TestClient, shop: PlanDependencies) -> None:
-    assert "Nothing waits" in client.get("/approvals").text
+def test_a_page_without_pending_approvals_says_so(
+    client: TestClient, shop: PlanDependencies
+) -> None:
+    assert "No pending approvals" in client.get("/approvals").text
 
 
 @pytest.mark.prefect
@@ -104,7 +104,7 @@ def test_denied_on_the_page_the_run_ends_with_the_reason(
     decision = {"answer": "deny", "reason": "not to strangers"}
     page = client.post(f"/approvals/{asked.id}/decision", data=decision)
     wait_for_reports("r1", 2)
-    assert "Nothing waits" in page.text
+    assert "No pending approvals" in page.text
     assert "not to strangers" in page.text
     report = plan_report(shop, "r1")
     assert (report.status, mailbox.mails) == ("failure", [])

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from app.web import api
-from app.web.site import create_app
+from app.web.serve import create_app
 from contracts.json import Json
 from flows.execution.wiring import open_event_log
 from policy.log.event_log import EventLog
@@ -25,7 +25,7 @@ class Pages:
     def __init__(self) -> None:
         self.left = threading.Event()
         made = create_app()
-        made.dependency_overrides[api.opened_log] = self._log
+        made.dependency_overrides[api.open_log] = self._log
         config = uvicorn.Config(made, port=0, log_level="warning", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run)
@@ -84,7 +84,7 @@ def step(number: int, status: str) -> Draft:
     return Draft(kind="step", run_id="r1", body=body)
 
 
-def test_events_come_as_they_happen_each_after_what_it_changes(pages: Pages, log: EventLog) -> None:
+def test_events_are_streamed_each_after_its_change_of_the_plan(pages: Pages, log: EventLog) -> None:
     log.append([step(0, "done")])
     with reading(pages.start()) as events:
         (made,) = log.append([step(1, "waiting")])
@@ -96,7 +96,7 @@ def test_events_come_as_they_happen_each_after_what_it_changes(pages: Pages, log
     assert (event["event"], json.loads(event["data"])["id"]) == ("event", made.id)
 
 
-def test_whoever_comes_back_misses_nothing(pages: Pages, log: EventLog) -> None:
+def test_a_client_that_reconnects_misses_no_event(pages: Pages, log: EventLog) -> None:
     url = pages.start()
     with reading(url) as events:
         log.append([step(0, "done")])
@@ -107,7 +107,7 @@ def test_whoever_comes_back_misses_nothing(pages: Pages, log: EventLog) -> None:
     assert [one["id"] for one in seen[1::2]] == [event.id for event in made]
 
 
-def test_a_reader_that_goes_is_let_go(pages: Pages, log: EventLog) -> None:
+def test_a_stream_ends_when_its_client_disconnects(pages: Pages, log: EventLog) -> None:
     with reading(pages.start()) as events:
         log.append([step(0, "done")])
         next(events)

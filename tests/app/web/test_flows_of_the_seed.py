@@ -52,7 +52,7 @@ def write_note(page: Page, pages: str, text: str, **chosen: str) -> None:
     page.locator("[name=text]").fill(text)
     page.locator("[name=type]").select_option(chosen.get("type", "Context"))
     page.get_by_label("Company").fill(chosen.get("company", ""))
-    page.get_by_role("button", name="Keep").click()
+    page.get_by_role("button", name="Save").click()
     page.get_by_role("link", name="Edit").wait_for()
 
 
@@ -72,11 +72,11 @@ def test_what_a_run_did_becomes_an_example_for_similar_runs(
 ) -> None:
     run("aaaa1111", intent="sum up the sales")
     page.goto(f"{pages}/runs/aaaa1111")
-    page.get_by_label("How good was it").fill("95")
+    page.get_by_label("Rating").fill("95")
     page.get_by_role("button", name="Rate").click()
     page.get_by_role("link", name="Save as example").click()
-    page.get_by_label("Answered").fill("by region, the largest first")
-    page.get_by_role("button", name="Keep").click()
+    page.get_by_label("Output").fill("by region, the largest first")
+    page.get_by_role("button", name="Save").click()
     page.get_by_text("score 95").first.wait_for()
     run("bbbb2222", intent="sum up the sales again")
     assert "by region, the largest first" in prompt_of(own_home, "bbbb2222")
@@ -90,9 +90,9 @@ def test_each_strategy_is_chosen_on_the_page_and_holds(
     shown = {}
     for number, strategy in enumerate(get_args(NoteStrategy)):
         page.goto(f"{pages}/agents/native")
-        page.get_by_label("At most").first.fill("1")
-        page.get_by_label("Which come first").first.select_option(strategy)
-        page.get_by_role("button", name="Keep").click()
+        page.get_by_label("Maximum").first.fill("1")
+        page.get_by_label("Strategy").first.select_option(strategy)
+        page.get_by_role("button", name="Save").click()
         page.wait_for_load_state()
         (given,) = run(f"aaaa000{number}").surfaced.notes
         shown[strategy] = book.get(given, "note").text

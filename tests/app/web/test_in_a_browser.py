@@ -43,7 +43,7 @@ def test_a_playbook_is_edited_in_place_with_the_keyboard(
     page.get_by_role("link", name="Rotate keys").press("Enter")
     page.get_by_role("link", name="Edit").press("Enter")
     page.get_by_label("What to do").fill("one at a time")
-    page.get_by_role("button", name="Keep").press("Enter")
+    page.get_by_role("button", name="Save").press("Enter")
     page.get_by_role("heading", name="What to do").wait_for()
     assert opened.get("rotate-keys").process == "one at a time"
 
@@ -69,7 +69,7 @@ def test_pages_can_be_read_without_javascript(pages: str, page: Page) -> None:
         plain = context.new_page()
         plain.goto(f"{pages}/playbooks")
         plain.get_by_label("Find").fill("rotate keys")
-        plain.get_by_role("button", name="Show").click()
+        plain.get_by_role("button", name="Search").click()
         assert plain.get_by_text("Bake bread").count() == 0
 
 
@@ -78,7 +78,7 @@ def test_a_note_is_edited_in_its_row(pages: str, page: Page, book: Notebook) -> 
     page.goto(f"{pages}/notes")
     page.get_by_role("link", name="edit use tabs").press("Enter")
     page.locator("textarea[name=text]").fill("use spaces")
-    page.get_by_role("button", name="Keep").press("Enter")
+    page.get_by_role("button", name="Save").press("Enter")
     page.locator("p.entry", has_text="use spaces").wait_for()
     assert book.get(made.id, "note").text == "use spaces"
 
@@ -88,7 +88,7 @@ def test_chosen_notes_are_approved_together(pages: str, page: Page, book: Notebo
         book.add(NoteContent(text=text), author=Author("curator", "m"))
     page.goto(f"{pages}/notes?status=Pending")
     for text in ("one", "two"):
-        page.get_by_label(f"choose {text}").check()
+        page.get_by_label(f"select {text}").check()
     page.get_by_role("button", name="approve").click()
     page.get_by_text("Active").nth(1).wait_for()
     assert book.count("note", EntryFilter(status="Active")) == 2

@@ -8,7 +8,7 @@ from prometheus_client.exposition import generate_latest
 from starlette.testclient import TestClient
 
 from app.web.metrics import RunMetrics
-from app.web.site import create_app
+from app.web.serve import create_app
 from contracts.chat import Usage
 from contracts.run import RunReport, RunStatus
 from flows.runs.report import dumps

@@ -24,7 +24,7 @@ def test_empty_lists_say_what_to_do(client: TestClient, book: Notebook) -> None:
     assert "Write an example" in client.get("/examples").text
 
 
-def test_a_note_is_written_for_whom_it_is_meant(client: TestClient, book: Notebook) -> None:
+def test_a_note_is_added_with_its_scope(client: TestClient, book: Notebook) -> None:
     given = note(text="one\r\ntwo", type="Constraint", company="acme", until="2030-01-31")
     assert client.post("/notes", data=given).status_code == 200
     (made,) = book.list("note")
@@ -57,7 +57,7 @@ def test_the_chosen_ones_are_approved_or_revoked_together(
     assert {book.get(id_).status for id_ in ids} == {"Revoked"}
 
 
-def test_only_what_was_seen_is_approved(client: TestClient, book: Notebook) -> None:
+def test_only_displayed_versions_are_approved(client: TestClient, book: Notebook) -> None:
     curator = Author("curator", "m")
     one, two = (book.add(NoteContent(text=text), author=curator) for text in ("a", "b"))
     book.edit(replace(one, text="harmless no more"))
@@ -75,7 +75,7 @@ def test_nothing_but_an_approval_approves_and_nothing_but_a_revocation_revokes(
     assert (answer.status_code, book.get(made.id).status) == (422, "Active")
 
 
-def test_only_the_change_that_was_seen_is_undone(client: TestClient, book: Notebook) -> None:
+def test_only_the_displayed_change_is_undone(client: TestClient, book: Notebook) -> None:
     one = book.add(NoteContent(text="one"))
     two = book.edit(replace(one, text="two"))
     book.edit(replace(two, text="three"))
@@ -83,7 +83,7 @@ def test_only_the_change_that_was_seen_is_undone(client: TestClient, book: Noteb
     assert book.get(one.id, "note").text == "three"
 
 
-def test_who_was_overtaken_is_told_and_keeps_the_own_text(
+def test_a_stale_change_is_refused_and_the_form_keeps_the_text(
     client: TestClient, book: Notebook
 ) -> None:
     made = book.add(NoteContent(text="first"))
@@ -96,7 +96,7 @@ def test_who_was_overtaken_is_told_and_keeps_the_own_text(
     assert book.get(made.id, "note").text == "mine"
 
 
-def test_who_was_overtaken_is_told_so_after_another_mistake_too(
+def test_a_stale_change_is_refused_after_another_error_too(
     client: TestClient, book: Notebook
 ) -> None:
     made = book.add(NoteContent(text="first"))
@@ -124,7 +124,7 @@ def test_an_edit_in_the_list_is_a_row(client: TestClient, book: Notebook) -> Non
         ("/examples", example(user="a\x00b")),
     ],
 )
-def test_what_cannot_be_kept_is_said_in_the_form(
+def test_rejected_content_is_explained_in_the_form(
     client: TestClient, book: Notebook, path: str, given: dict[str, object]
 ) -> None:
     answer = client.post(path, data=given)
@@ -160,16 +160,16 @@ def test_hostile_flags_types_and_history_are_shown_as_text(
         assert "{{ 7 * 7 }}" in text
 
 
-def test_what_is_over_and_what_is_flagged_is_said_and_can_be_judged(
+def test_expired_and_flagged_notes_are_marked_and_can_be_approved(
     client: TestClient, book: Notebook
 ) -> None:
     past = datetime.now(UTC) - timedelta(days=1)
     one = book.add(NoteContent(text="t", expires_at=past), flags=(ReviewFlag("near", "0" * 36),))
     for path in ("/notes", f"/notes/{one.id}"):
         assert '<span class="state over">over</span>' in client.get(path).text
-    assert "Keep it as it is" in client.get(f"/notes/{one.id}").text
+    assert "Keep unchanged" in client.get(f"/notes/{one.id}").text
     client.post("/notes/status", data={"status": "Active", "chosen": f"{one.id}@1"})
-    assert "Keep it as it is" not in client.get(f"/notes/{one.id}").text
+    assert "Keep unchanged" not in client.get(f"/notes/{one.id}").text
 
 
 def test_an_example_is_changed_and_undone(client: TestClient, book: Notebook) -> None:
@@ -190,7 +190,7 @@ def test_a_note_type_of_ones_own_comes_and_goes(client: TestClient, book: Notebo
     assert "Runbook" not in [one.name for one in book.types.list()]
 
 
-def test_a_preview_is_what_the_agent_would_be_given(client: TestClient, book: Notebook) -> None:
+def test_a_preview_shows_the_notes_of_the_agent(client: TestClient, book: Notebook) -> None:
     book.add(NoteContent(text="never touch main", type="Constraint", scope=Scope(company="acme")))
     seen = {"agent": "native", "company": "acme", "task": "anything"}
     assert "| never touch main" in client.get("/preview", params=seen).text
@@ -198,7 +198,7 @@ def test_a_preview_is_what_the_agent_would_be_given(client: TestClient, book: No
     assert "never touch main" not in client.get("/preview", params=other).text
 
 
-def test_settings_of_an_agent_are_tried_out_before_they_are_kept(
+def test_settings_of_an_agent_can_be_previewed_before_saving(
     client: TestClient, book: Notebook
 ) -> None:
     for text in ("first", "second"):
@@ -232,7 +232,7 @@ def test_settings_out_of_range_are_refused(client: TestClient, book: Notebook) -
         ("/agents/native/preview", {"max_notes": "99", "task": "typed"}, "max_notes"),
     ],
 )
-def test_a_misfit_is_said_in_the_form_with_what_was_typed(
+def test_an_invalid_value_is_explained_in_the_form_with_the_typed_values(
     client: TestClient, book: Notebook, path: str, given: dict[str, object], why: str
 ) -> None:
     answer = client.post(path, data=given)
@@ -251,13 +251,13 @@ def test_a_misfit_is_said_in_the_form_with_what_was_typed(
         (f"/playbooks?text={'a+' * 1200}", 200),
     ],
 )
-def test_what_no_database_takes_is_no_outage(
+def test_values_too_large_for_a_database_are_no_outage(
     client: TestClient, book: Notebook, path: str, status: int
 ) -> None:
     assert client.get(path).status_code == status
 
 
-def test_a_version_that_no_database_takes_is_said_in_the_form(
+def test_a_version_too_large_for_a_database_is_explained_in_the_form(
     client: TestClient, book: Notebook
 ) -> None:
     made = book.add(NoteContent(text="first"))
@@ -274,5 +274,5 @@ def test_behind_the_last_page_the_way_back_is_shown(client: TestClient, book: No
 
 
 @pytest.mark.parametrize("path", ["/notes/gone", "/examples/gone", "/agents/nobody"])
-def test_what_is_not_there_is_said(client: TestClient, book: Notebook, path: str) -> None:
+def test_an_unknown_page_is_404(client: TestClient, book: Notebook, path: str) -> None:
     assert client.get(path).status_code == 404

@@ -51,7 +51,7 @@ def test_hostile_text_is_shown_as_text(client: TestClient, opened: Library) -> N
         assert "&lt;script&gt;alert(1)&lt;/script&gt;{{ 7 * 7 }}" in text
 
 
-def test_a_change_is_kept_with_its_history(client: TestClient, opened: Library) -> None:
+def test_a_change_is_saved_with_its_history(client: TestClient, opened: Library) -> None:
     made = opened.create(PlaybookContent(title="before"))
     given = form(title="after", process="one\r\ntwo", tags="a, b")
     assert client.post(f"/playbooks/{made.id}", data=given).status_code == 200
@@ -62,7 +62,7 @@ def test_a_change_is_kept_with_its_history(client: TestClient, opened: Library) 
     assert opened.get(made.id).title == "before"
 
 
-def test_a_change_that_says_no_version_is_refused_with_the_own_text(
+def test_a_change_without_a_version_is_refused_and_the_form_keeps_the_text(
     client: TestClient, opened: Library
 ) -> None:
     made = opened.create(PlaybookContent(title="before"))
@@ -71,7 +71,7 @@ def test_a_change_that_says_no_version_is_refused_with_the_own_text(
     assert opened.get(made.id).title == "before"
 
 
-def test_who_was_overtaken_is_told_and_keeps_the_own_text(
+def test_a_stale_change_is_refused_and_the_form_keeps_the_text(
     client: TestClient, opened: Library
 ) -> None:
     made = opened.create(PlaybookContent(title="mine"))
@@ -83,7 +83,7 @@ def test_who_was_overtaken_is_told_and_keeps_the_own_text(
     assert opened.get(made.id).title == "theirs"
 
 
-def test_who_was_overtaken_is_told_so_whatever_is_done(client: TestClient, opened: Library) -> None:
+def test_every_stale_change_is_refused(client: TestClient, opened: Library) -> None:
     made = opened.create(PlaybookContent(title="mine"))
     opened.update(made.id, PlaybookChanges(title="theirs"))
     opened.update(made.id, PlaybookChanges(title="theirs again"))
@@ -97,7 +97,7 @@ def test_who_was_overtaken_is_told_so_whatever_is_done(client: TestClient, opene
 
 
 @pytest.mark.parametrize("given", [{"title": ""}, {"title": "x" * 5000}])
-def test_what_cannot_be_kept_is_said_in_the_form(
+def test_rejected_content_is_explained_in_the_form(
     client: TestClient, opened: Library, given: dict[str, object]
 ) -> None:
     made = opened.create(PlaybookContent(title="kept"))

@@ -56,13 +56,13 @@ def test_half_a_letter_of_a_model_takes_no_page_away(
     assert (answer.status_code, "half  of it" in answer.text) == (200, True)
 
 
-def test_a_good_rating_says_that_the_run_earned_a_look(
+def test_a_good_rating_says_that_the_run_qualifies_for_curation(
     client: TestClient, opened: Library, own_home: Path
 ) -> None:
     a_run(own_home / "runs", "aaaa1111")
-    assert "earned a look" not in client.post("/runs/aaaa1111/rate", data={"score": 80}).text
+    assert "qualifies the run" not in client.post("/runs/aaaa1111/rate", data={"score": 80}).text
     text = client.post("/runs/aaaa1111/rate", data={"score": 81}).text
-    assert "It earned a look" in text
+    assert "qualifies the run for curation" in text
     assert 'value="81"' in text
     assert client.post("/runs/aaaa1111/rate", data={"score": 101}).status_code == 400
 
@@ -76,7 +76,9 @@ def test_a_run_whose_report_is_damaged_is_shown_and_rated_all_the_same(
     assert client.post("/runs/aaaa1111/rate", data={"score": 81}).status_code == 200
 
 
-def test_a_run_that_died_says_so(client: TestClient, opened: Library, own_home: Path) -> None:
+def test_the_page_of_a_dead_run_says_so(
+    client: TestClient, opened: Library, own_home: Path
+) -> None:
     a_run(own_home / "runs", "aaaa1111")
     (own_home / "runs" / "aaaa1111" / "report.json").unlink()
     assert "it is running" in client.get("/runs/aaaa1111").text
@@ -94,7 +96,7 @@ def test_a_run_shows_its_pull_request_and_what_was_decided(
     assert "<td>denied</td><td>C4</td><td>&lt;img src=x" in text
 
 
-def test_a_run_shows_what_led_to_what_and_what_was_tainted(
+def test_a_run_shows_events_with_causes_and_taint(
     client: TestClient, opened: Library, own_home: Path
 ) -> None:
     a_run(own_home / "runs", "aaaa1111")
@@ -150,5 +152,5 @@ def test_hostile_findings_are_shown_as_text(
 
 
 @pytest.mark.parametrize("path", ["/runs/nothing", "/nowhere", "/static/nothing.js"])
-def test_what_is_not_there_is_said(client: TestClient, path: str) -> None:
+def test_an_unknown_page_is_404(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 404

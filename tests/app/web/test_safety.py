@@ -3,8 +3,7 @@
 import pytest
 from starlette.testclient import TestClient
 
-from app.web.serve import pages_address
-from app.web.site import create_app
+from app.web.serve import create_app, pages_address
 from flows.config.settings import UiSettings
 from memory.playbooks.library import Library
 from memory.types import PlaybookContent
@@ -18,7 +17,7 @@ def test_a_page_may_load_nothing_from_elsewhere(client: TestClient, opened: Libr
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "["])
-def test_a_name_elsewhere_that_points_here_is_refused(client: TestClient, host: str) -> None:
+def test_a_foreign_host_name_is_refused(client: TestClient, host: str) -> None:
     assert client.get("/", headers={"host": host}).status_code == 403
 
 
@@ -41,7 +40,7 @@ def test_another_site_changes_nothing(
     assert opened.get(made.id).status == "active"
 
 
-def test_with_a_token_nobody_else_is_served(opened: Library) -> None:
+def test_a_token_is_required_if_one_is_set(opened: Library) -> None:
     far = TestClient(create_app(token="sesame"), base_url="http://harness.example")
     assert far.get("/playbooks").status_code == 401
     assert far.get("/playbooks?token=wrong").status_code == 401
@@ -75,6 +74,6 @@ def test_a_program_is_refused_in_json(opened: Library, path: str, method: str) -
     far = TestClient(create_app(token="sesame"), base_url="http://harness.example")
     refused = far.request(method, path)
     assert refused.status_code == 401
-    assert refused.json()["error"].startswith("refused: a token is wanted")
+    assert refused.json()["error"].startswith("refused: a token is required")
     elsewhere = TestClient(create_app(), base_url="http://evil.example").request(method, path)
     assert (elsewhere.status_code, list(elsewhere.json())) == (403, ["error"])
