@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 KNOWN = "team:secret"
 """Who may ask the Prefect server, with a password."""
 
-COMPOSE = Path(__file__).parents[2] / "docs" / "how-to" / "scale-out" / "compose.yaml"
+COMPOSE = Path(__file__).parents[3] / "docs" / "how-to" / "scale-out" / "compose.yaml"
 ENDS = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 

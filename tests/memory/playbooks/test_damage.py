@@ -26,7 +26,7 @@ from tests.support.memory import Open, WordEmbedder
 from tests.support.spread import spread
 from tests.support.stores import new_store
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MANY = 1_500
 """From a thousand on Chroma keeps a graph, which it maps into memory as it finds it."""
 
