@@ -133,7 +133,7 @@ def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
     again = cli("record", kept, "success", "--run", "r1", "--lesson", "a", "--lesson", "A.")
     assert "deploy-to-production: failure" in again.stdout
     assert "already counts as failure" in again.stderr
-    assert "'A.' was not added: it is known" in again.stderr
+    assert "'A.' was not added: the playbook has this lesson" in again.stderr
     stats = data(cli("stats", "--json"))
     assert (stats["playbooks"], stats["executions"]) == (1, 2)
     told = cli("stats").stdout

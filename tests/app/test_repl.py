@@ -99,7 +99,7 @@ def test_approved_it_is_done(talk: Talk, mailbox: Mailbox) -> None:
         (":run", "there is no plan yet"),
         (":plan nothing", "no plan runs or ran as 'nothing'"),
         (":approve", "0 actions are pending"),
-        (":deny nothing", "there is no approval with 'nothing'"),
+        (":deny nothing", "no approval has an id that begins with 'nothing'"),
         (":events many", ":events takes a number"),
         (":dance", "no command ':dance'"),
         (":", "no command ':'"),

@@ -2,17 +2,9 @@
 
 import json
 
-from blueprints.dsl import (
-    agentic,
-    blueprint,
-    deterministic,
-    step,
-    validate,
-)
+from blueprints.dsl import agentic, blueprint, deterministic, step, validate
 from blueprints.types import Blueprint
-from contracts.errors import (
-    SandboxLost,
-)
+from contracts.errors import SandboxLost
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
 from nodes.commands import command, shell
@@ -60,3 +52,15 @@ class Outage:
             return NodeResult.success(line)
 
         return work
+
+
+def three(outage: Outage) -> Blueprint:
+    return blueprint(
+        "three",
+        "Three lines",
+        [
+            deterministic("one", "one", outage.adds("one")),
+            deterministic("two", "two", outage.adds("two", breaks=True)),
+            deterministic("three", "three", outage.adds("three")),
+        ],
+    )

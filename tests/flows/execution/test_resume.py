@@ -12,7 +12,6 @@ from typing import NoReturn
 import pytest
 
 from blueprints.dsl import agentic, blueprint, deterministic, step, validate
-from blueprints.types import Blueprint
 from contracts.errors import GitFailed, ModelUnavailable, RunNotResumable, SandboxLost
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
@@ -27,21 +26,9 @@ from flows.runs.resume import find_resumable
 from flows.runs.runs import finished_report, list_runs, read_entry
 from nodes.commands import shell
 from nodes.types import Node
-from tests.support.flow_runs import WRITE_42, Outage
+from tests.support.flow_runs import WRITE_42, Outage, three
 from tests.support.flows import DONE, Ask
 from tests.support.repositories import commit, git
-
-
-def three(outage: Outage) -> Blueprint:
-    return blueprint(
-        "three",
-        "Three lines",
-        [
-            deterministic("one", "one", outage.adds("one")),
-            deterministic("two", "two", outage.adds("two", breaks=True)),
-            deterministic("three", "three", outage.adds("three")),
-        ],
-    )
 
 
 @pytest.fixture
@@ -140,7 +127,7 @@ def test_a_checkpoint_of_a_newer_harness_is_named(
 ) -> None:
     path = shop.runs / "abcd1234" / CHECKPOINT
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 2}))
-    with pytest.raises(RunNotResumable, match="has form 2, this Harness knows 1"):
+    with pytest.raises(RunNotResumable, match="has version 2, this Harness reads 1"):
         stopped[1]()
 
 
@@ -265,7 +252,7 @@ import os, sys
 from dataclasses import replace
 from flows.execution.engine import run_blueprint
 from tests.support.flows import scripted_shop
-from tests.flows.test_resume import Outage, three
+from tests.support.flow_runs import Outage, three
 from tests.support.requested import requested
 
 request = requested(three(Outage()), sys.argv[1])

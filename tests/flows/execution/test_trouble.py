@@ -94,7 +94,7 @@ def test_a_run_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(
     full = f"{repository.parent / 'full.py'}:full"
     request = ask(blueprint("full", "A full disk", nodes)).changed(blueprint=full)
     shop = scripted_shop()
-    with pytest.raises(HomeUnavailable, match=r"No space left on device\. Make room"):
+    with pytest.raises(HomeUnavailable, match=r"No space left on device\. Free some space"):
         run_blueprint(request, shop, run_id="abcd1234")
     filler.write_bytes(b"")
     assert find_resumable(shop.runs, "abcd1234").request.repo == str(repository)

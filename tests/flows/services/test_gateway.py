@@ -144,7 +144,7 @@ def test_a_run_with_an_agent_and_a_providers_vectors_never_imports_litellm(
 ) -> None:
     code = (
         "import sys, flows.execution.wiring, flows.execution.engine, tests.support.requested\n"
-        "import tests.flows.test_run as t\n"
+        "import tests.support.flow_runs as t\n"
         "from tests.support.flows import scripted_shop\n"
         "asked = tests.support.requested.requested(t.checked(), sys.argv[1], model=sys.argv[2])\n"
         "shop = scripted_shop()\n"
