@@ -242,14 +242,15 @@ def _begin(connection: Connection) -> None:
     if not connection.get_execution_options().get("writes", False):
         connection.exec_driver_sql("BEGIN")
         return
-    path = Path(f"{connection.engine.url.database}.write.lock")
-    try:
-        lock = path.open("a")
-    except OSError as error:
-        raise StoreUnavailable(f"cannot write {path}: {error.strerror}") from error
-    connection.info[_WRITE_LOCK] = lock
-    if not acquire_lock(lock, WRITE_LOCK_WAIT_S):
-        raise StoreUnavailable(f"another process held {path} for {WRITE_LOCK_WAIT_S} s")
+    if _WRITE_LOCK not in connection.info:  # a migration begins several transactions
+        path = Path(f"{connection.engine.url.database}.write.lock")
+        try:
+            lock = path.open("a")
+        except OSError as error:
+            raise StoreUnavailable(f"cannot write {path}: {error.strerror}") from error
+        connection.info[_WRITE_LOCK] = lock
+        if not acquire_lock(lock, WRITE_LOCK_WAIT_S):
+            raise StoreUnavailable(f"another process held {path} for {WRITE_LOCK_WAIT_S} s")
     # A plain BEGIN that writes later fails at once if another process wrote in between.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 

@@ -33,7 +33,7 @@ class Disk:
         self.used = self.maximum = self.overruns = 0
         self.free, self.fallen = free_space(), 0
         self.next_poll = self.next_measure = math.inf
-        self.measuring = self.ending_jobs = False
+        self.measuring = self.ending_jobs = self.is_new_maximum = False
 
     def set_limit(self, limit: int) -> None:
         self.limit = self.maximum = limit
@@ -41,10 +41,9 @@ class Disk:
         self.next_measure = time.monotonic() + MEASURE_S
 
     def tick(self, now: float) -> None:
-        if self.ending_jobs and not self.loop.jobs.any_out_of_disk():
-            self.ending_jobs = False
-            # What the ended jobs wrote at last is not counted against those that begin now.
-            self.maximum += max(0, self.free - free_space())
+        if self.ending_jobs and not self.measuring and not self.loop.jobs.any_out_of_disk():
+            self.ending_jobs, self.is_new_maximum = False, True
+            self.measure(now)
         if now < self.next_poll or self.measuring:
             return
         self.next_poll = now + POLL_S
@@ -84,6 +83,9 @@ class Disk:
         if not saw_all:
             used = max(used, self.used + self.fallen)
         self.used = used
+        if self.is_new_maximum:
+            # What ended jobs wrote at last is not counted against jobs that begin now.
+            self.is_new_maximum, self.maximum = False, max(self.maximum, used)
         if used > self.maximum:
             self.maximum, self.overruns = used, self.overruns + 1
             if self.overruns > MAX_OVERRUNS:

@@ -101,7 +101,7 @@ def test_a_labelled_issue_starts_its_deployment_once(deliver: Deliver, prefect_a
     assert run["parameters"]["repo"] == "/srv/git/app"
     assert "Crash at noon" in run["parameters"]["intent"]
     again = deliver(labelled("Crash at noon"), delivery="two")
-    assert (again.status_code, "taken before" in again.text) == (403, True)
+    assert (again.status_code, "accepted before" in again.text) == (403, True)
 
 
 def test_a_check_that_is_run_again_starts_a_run_where_the_one_before_was_lost(

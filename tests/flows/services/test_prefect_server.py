@@ -105,8 +105,8 @@ def test_a_server_of_another_version_is_told_in_one_line(ancient: str) -> None:
 def test_a_pool_that_is_not_there_or_has_no_worker_is_told(
     prefect_api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deploy, "POOL", "nobody-works-here")
-    assert "`harness up` makes it" in str(deploy.missing_worker_warning(prefect_api))
+    monkeypatch.setattr(deploy, "WORK_POOL", "nobody-works-here")
+    assert "`harness up`, which creates it" in str(deploy.missing_worker_warning(prefect_api))
     pool = {"name": "nobody-works-here", "type": "process"}
     here().post(f"{prefect_api}/work_pools/", json=pool).raise_for_status()
     assert "no worker is online" in str(deploy.missing_worker_warning(prefect_api))
