@@ -2,31 +2,21 @@
 
 import asyncio
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from shutil import copy
-from time import sleep
 from uuid import uuid4
 
 import pytest
 from anyio import CapacityLimiter
 
-from benchmarks.operate import bare
 from flows.config.settings import Settings
 from flows.services.daemon import Daemon, RunningDaemon
-from flows.services.deploy import JOB_COMMAND, WORK_POOL
 from flows.services.fingerprint import PROVIDER_VARIABLES, fingerprint
-from flows.services.ports import free_port
-from flows.services.prefect_client import prefect_client
 from flows.services.worker import worker_daemon
 from sandbox.process_label import process_label
-from tests.support.forks import Fork
-from tests.support.workers import make_pool
 
 
 @pytest.fixture
@@ -103,40 +93,3 @@ def test_a_run_that_is_retried_before_it_is_gone_waits_and_ends_no_worker() -> N
         return await one._submit_scheduled_flow_runs([response])
 
     assert asyncio.run(look()) == []
-
-
-@pytest.mark.prefect
-def test_a_slot_is_filled_when_a_run_is_over_not_at_the_next_look(
-    prefect_api: str, tmp_path: Path, fork: Fork
-) -> None:
-    """One run at a time, and an hour between two looks."""
-    make_pool(prefect_api, WORK_POOL, runs_by=JOB_COMMAND)
-    copy(bare.__file__, tmp_path / "bare.py")
-    step = {"prefect.deployments.steps.set_working_directory": {"directory": str(tmp_path)}}
-    env = {
-        "PREFECT_API_URL": prefect_api,
-        "PREFECT_WORKER_QUERY_SECONDS": "3600",
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # the pool runs `python`
-        "PREFECT_WORKER_WEBSERVER_PORT": str(free_port()),
-    }
-    argv = ("flows.host.worker_process", "in-turn", "1", "in-turn")
-    streams = {"stdout": 1, "stderr": 2}
-    with prefect_client(prefect_api) as client:
-        deployment = client.create_deployment(
-            flow_id=client.create_flow_from_name("bare"),
-            name="in-turn",
-            entrypoint="bare.py:bare",
-            work_pool_name=WORK_POOL,
-            work_queue_name="in-turn",
-            pull_steps=[step],
-        )
-        runs = [client.create_flow_run_from_deployment(deployment).id for _ in range(2)]
-        with fork(*argv, cwd=tmp_path, env={**os.environ, **env}, **streams) as asker:
-            try:
-                for run in runs:
-                    while not (state := client.read_flow_run(run).state) or not state.is_final():
-                        assert asker.poll() is None
-                        sleep(0.2)
-                    assert state.is_completed()
-            finally:
-                asker.send_signal(signal.SIGTERM)
