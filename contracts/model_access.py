@@ -23,7 +23,7 @@ INTERNAL_AGENT = "harness"
 
 @dataclass(frozen=True, kw_only=True)
 class GuardBounds:
-    """What an agent's guard decides by, besides the allowed tools. All of it comes from the user.
+    """Limits for an agent's guard, in addition to the allowed tools. Set only by the user.
 
     `taint` names the untrusted origins that the agent sees. `protected` and `secret` are file
     patterns, `hosts` are the hosts that egress reaches. `changes` are patterns of protected files

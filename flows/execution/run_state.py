@@ -1,4 +1,4 @@
-"""What is known of a run while it executes, and how its end is recorded."""
+"""State of a run while it executes. `RunState.finish` records its end."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +78,7 @@ class RunState:
 
     @property
     def used_budget(self) -> UsedBudget:
-        """What the run's agents have spent so far, including work lost to an outage."""
+        """Budget used by the agents so far, including calls whose results were lost."""
         saved = self.checkpoints.current.used
         spent = total_usage(self.folder / TRAJECTORY)
         return saved if spent is None else saved._replace(cost_usd=spent.cost_usd)

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class UnrecordedRun:
-    """What memory needs besides the report; `over` if the run cannot be resumed."""
+    """Data that memory needs in addition to the report; `over` if the run cannot be resumed."""
 
     verdict_later: bool
     over: bool

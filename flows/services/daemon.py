@@ -65,7 +65,7 @@ class RunningDaemon:
 
 @dataclass(frozen=True, kw_only=True)
 class Daemon:
-    """What to run, and when a running process may be replaced."""
+    """Command, health check and version of a daemon, which decide whether it is replaced."""
 
     name: str
     """Base name of its files in `folder`."""

@@ -137,7 +137,7 @@ def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
     stats = data(cli("stats", "--json"))
     assert (stats["playbooks"], stats["executions"]) == (1, 2)
     told = cli("stats").stdout
-    assert "too thin" in told
+    assert "too few runs" in told
     assert "got no playbook" in told
 
 
