@@ -206,7 +206,8 @@ def test_filling_the_disk_again_and_again_ends_the_sandbox(small: DockerSandbox)
     assert sh(small, f"{FILL}; sleep 900").out_of_disk
     with pytest.raises(SandboxLost, match=r"its files take \d+ MiB of the 64 that they may"):
         for n in range(20):
-            assert sh(small, f"head -c 8000000 /dev/zero > more-{n}; sleep 900").out_of_disk
+            write = f"head -c 8000000 /dev/zero > more-{n}-$i; i=$((i + 1)); sleep 1"
+            assert sh(small, f"i=0; while :; do {write}; done").out_of_disk
     assert 2 < n < MAX_OVERRUNS, "the first came before; one write may be found in two parts"
 
 
