@@ -28,15 +28,18 @@ from memory.export_lines import (
 )
 from memory.notes import store as note_store
 from memory.notes.content import entry_content_json, kind_of
-from memory.notes.note_types import list_note_types
 from memory.notes.notebook import Notebook
-from memory.notes.tables import entries, entry_versions, notebook_transaction
+from memory.notes.store import list_note_types, notebook_transaction
 from memory.notes.types import Author, Entry, NoteType, ReviewFlag
 from memory.playbooks import executions, store
-from memory.playbooks.lessons import import_lessons
 from memory.playbooks.library import Library
-from memory.playbooks.write import PlaybookIdentity, insert_playbook, update_playbook
-from memory.tables import playbooks, versions
+from memory.playbooks.write import (
+    PlaybookIdentity,
+    import_lessons,
+    insert_playbook,
+    update_playbook,
+)
+from memory.tables import entries, entry_versions, playbooks, versions
 from memory.types import Execution, Playbook
 
 GROUPS_PER_TRANSACTION = 50

@@ -40,7 +40,7 @@ from memory.notes.types import (
     NoteContent,
     NoteType,
 )
-from memory.playbooks.lessons import LESSON_LIMIT
+from memory.playbooks.write import LESSON_LIMIT
 from memory.types import Execution, Playbook, PlaybookContent, PlaybookVersion
 
 FORMAT = 4

@@ -18,16 +18,16 @@ from memory.curation.proposals import (
     RejectedFinding,
     RunTranscript,
     review_finding,
+    review_flag,
 )
 from memory.database import exclusive_lock, read_transaction, write_transaction
 from memory.errors import NoteInvalid, NoteNotFound
-from memory.notes import near_duplicates
 from memory.notes import store as note_store
 from memory.notes.content import searchable_text
 from memory.notes.notebook import Notebook
-from memory.notes.tables import curations
 from memory.notes.types import Author, Entry, EntryContent, EntryFilter, ReviewFlag
 from memory.scope import scope_label
+from memory.tables import curations
 from memory.templates import render_template
 
 MAX_KNOWN_NOTES = 30
@@ -211,8 +211,7 @@ class _Curation:
 
     def _add(self, content: EntryContent, finding: CurationFinding) -> Entry:
         flags = {
-            near.entry.id: near_duplicates.review_flag(content, near)
-            for near in self.book.near_duplicates(content)
+            near.entry.id: review_flag(content, near) for near in self.book.near_duplicates(content)
         }
         for number in finding.contradicts:
             if 0 < number <= len(self.known):

@@ -11,16 +11,19 @@ from typing import Literal
 from pydantic import BaseModel, Field, model_validator
 
 from contracts.agents import NATIVE
+from memory.notes.content import searchable_text
+from memory.notes.note_vectors import NearDuplicate
 from memory.notes.types import (
     AGENT_WRITABLE_TYPES,
     BaseType,
     EntryContent,
     ExampleContent,
     NoteContent,
+    ReviewFlag,
 )
+from memory.playbooks.bm25 import tokenize
 from memory.playbooks.render import neutralize
 from memory.scope import Scope
-from memory.words import tokenize
 
 MAX_PROPOSALS_PER_RUN = 5
 """Notes and examples that one run may lead to."""
@@ -43,6 +46,12 @@ _NEGATIONS = frozenset(
     tokenize("no not never none without cannot don doesn didn isn aren won mustn shouldn t")
 )
 """Words that count as the same; the tokenizer splits `don't` at its apostrophe."""
+
+
+_NEGATION = re.compile(
+    r"\b(no|not|never|none|without|cannot|can't|don't|doesn't|isn't|aren't|won't)\b"
+)
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +137,23 @@ def review_finding(finding: CurationFinding, run: RunTranscript) -> EntryContent
 def remove_hidden_characters(text: str) -> str:
     """Return the text without invisible characters and without fences, line by line."""
     return "\n".join(neutralize(line) for line in text.splitlines()).strip()
+
+
+def review_flag(content: EntryContent, other: NearDuplicate) -> ReviewFlag:
+    """Return the flag that tells a reviewer how `content` and the near duplicate relate."""
+    if contradicts(searchable_text(content), searchable_text(other.entry)):
+        return ReviewFlag("contradicts", other.entry.id, "they differ in a negation or a number")
+    why = f"says nearly the same (distance {other.distance:.2f})"
+    return ReviewFlag("near", other.entry.id, why)
+
+
+def contradicts(one: str, other: str) -> bool:
+    """Return whether two similar texts differ in a negation or in a number."""
+    first, second = one.lower(), other.lower()
+    if bool(_NEGATION.search(first)) != bool(_NEGATION.search(second)):
+        return True
+    numbers = [{word for word in _WORD.findall(text) if word.isdigit()} for text in (first, second)]
+    return all(numbers) and numbers[0] != numbers[1]
 
 
 def _scope(finding: CurationFinding, run: RunTranscript) -> Scope | None:

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 
 from memory.database import open_database, read_transaction
 from memory.errors import NoteInvalid
-from memory.notes import listing, near_duplicates, store
+from memory.notes import search, store
 from memory.notes.agent_settings import (
     AgentSettings,
     InjectionOptions,
@@ -24,13 +24,10 @@ from memory.notes.agent_settings import (
 )
 from memory.notes.content import C, check_agent_may_write, check_content, check_run_id
 from memory.notes.injection import Injection, inject
-from memory.notes.near_duplicates import NearDuplicate
-from memory.notes.note_types import NoteTypes
-from memory.notes.note_vectors import NoteEmbedder
+from memory.notes.note_vectors import NearDuplicate, NoteEmbedder, find_near_duplicates
 from memory.notes.run_history import RunHistory
 from memory.notes.search import list_visible
-from memory.notes.store import PERSON
-from memory.notes.tables import notebook_transaction
+from memory.notes.store import PERSON, NoteTypes, notebook_transaction
 from memory.notes.types import (
     Author,
     Entry,
@@ -151,12 +148,12 @@ class Notebook:
     def list(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> Sequence[Entry]:
         """Return the notes or examples that match the filter, in its order."""
         with read_transaction(self.engine) as connection:
-            return listing.list_entries(connection, kind, where)
+            return search.list_entries(connection, kind, where)
 
     def count(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> int:
         """Return how many entries match the filter, ignoring its limit."""
         with read_transaction(self.engine) as connection:
-            return listing.count_entries(connection, kind, where)
+            return search.count_entries(connection, kind, where)
 
     @overload
     def edit(self, wanted: Note, *, author: Author = PERSON) -> Note: ...
@@ -254,9 +251,7 @@ class Notebook:
         if vector is None or self.embedder is None:
             return ()
         with read_transaction(self.engine) as connection:
-            return near_duplicates.find_near_duplicates(
-                connection, content, vector, self.embedder.name
-            )
+            return find_near_duplicates(connection, content, vector, self.embedder.name)
 
     def add_flag(self, ref: str, flag: ReviewFlag) -> None:
         """Add a review flag to an entry. This makes no new version."""

@@ -10,8 +10,9 @@ from sqlalchemy import Engine, delete, func, insert, select
 from memory.database import read_transaction, write_transaction
 from memory.notes.content import check_score
 from memory.notes.injection import Injection
-from memory.notes.tables import entries, notebook_transaction, ratings, shown_entries
+from memory.notes.store import notebook_transaction
 from memory.notes.types import EntryKind
+from memory.tables import entries, ratings, shown_entries
 
 
 class InjectedEntry(NamedTuple):

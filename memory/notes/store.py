@@ -3,24 +3,37 @@
 Functions that write need the connection of `notebook_transaction`.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import uuid4
 
-from sqlalchemy import Connection, Row, Select, Text, cast, delete, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Row,
+    Select,
+    Text,
+    cast,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
+from memory.database import read_transaction, write_transaction
 from memory.errors import NoteInvalid, NoteNotFound, StaleUpdate
 from memory.notes.content import (
     C,
+    check_note_type,
     content_digest,
     entry_content_from_json,
     entry_content_json,
     kind_of,
     searchable_text,
 )
-from memory.notes.note_types import list_note_types
-from memory.notes.tables import entries, entry_versions, note_types
 from memory.notes.types import (
     Author,
     Entry,
@@ -31,11 +44,25 @@ from memory.notes.types import (
     ExampleContent,
     Note,
     NoteContent,
+    NoteType,
     ReviewFlag,
 )
 from memory.scope import Scope, scope_key
+from memory.tables import entries, entry_versions, generation, note_types
 
 PERSON = Author("person")
+
+
+@contextmanager
+def notebook_transaction(engine: Engine) -> Iterator[Connection]:
+    """Yield the connection of a transaction that writes to the notebook.
+
+    Only one such transaction runs at a time, on Postgres too: the row of `generation` that it
+    updates first is locked until it ends.
+    """
+    with write_transaction(engine) as connection:
+        connection.execute(update(generation).values(number=generation.c.number + 1))
+        yield connection
 
 
 def insert_entry(
@@ -256,3 +283,67 @@ def _add_version(connection: Connection, id_: str, author: Author, at: datetime)
         )
     )
     return entry
+
+
+def list_note_types(connection: Connection) -> list[NoteType]:
+    """Return all note types, the highest priority first."""
+    query = select(note_types).order_by(note_types.c.priority.desc(), note_types.c.name)
+    return [NoteType(**row._asdict()) for row in connection.execute(query)]
+
+
+@dataclass(frozen=True)
+class NoteTypes:
+    """The note types of one notebook."""
+
+    engine: Engine
+
+    def list(self) -> Sequence[NoteType]:
+        """Return all note types, the highest priority first."""
+        with read_transaction(self.engine) as connection:
+            return list_note_types(connection)
+
+    def save(self, wanted: NoteType) -> NoteType:
+        """Store a note type, replacing one with the same name in any case; return what is stored.
+
+        Raises:
+            NoteInvalid: it is not valid, or would change the base type of a standard type.
+        """
+        wanted = check_note_type(wanted)
+        with notebook_transaction(self.engine) as connection:
+            old = _find(connection, wanted.name)
+            if old is not None:
+                wanted = replace(wanted, name=old.name, standard=old.standard)
+            if old is not None and old.standard and old.type != wanted.type:
+                raise NoteInvalid(
+                    f"note type {old.name!r} is a standard one: its type stays {old.type}"
+                )
+            connection.execute(delete(note_types).where(note_types.c.name == wanted.name))
+            connection.execute(insert(note_types).values(**vars(wanted)))
+            of_type = entries.c.note_type == wanted.name
+            connection.execute(update(entries).where(of_type).values(type=wanted.type))
+        return wanted
+
+    def remove(self, name: str) -> None:
+        """Delete one of the user's own note types.
+
+        Raises:
+            NoteInvalid: it does not exist, is a standard one, or notes have it.
+        """
+        with notebook_transaction(self.engine) as connection:
+            old = _find(connection, name)
+            if old is None or old.name != name or old.standard:
+                why = "a standard one" if old and old.standard else "not known"
+                raise NoteInvalid(
+                    f"note type {name!r} is {why}: only types of your own can be removed"
+                )
+            used = select(func.count()).select_from(entries).where(entries.c.note_type == name)
+            if number := connection.execute(used).scalar_one():
+                raise NoteInvalid(
+                    f"note type {name!r} is still used by {number} notes: change them first"
+                )
+            connection.execute(delete(note_types).where(note_types.c.name == name))
+
+
+def _find(connection: Connection, name: str) -> NoteType | None:
+    same = (one for one in list_note_types(connection) if one.name.lower() == name.lower())
+    return next(same, None)

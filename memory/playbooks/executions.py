@@ -27,7 +27,7 @@ from memory.confidence import RECENT_EXECUTIONS
 from memory.content import sanitize_text
 from memory.database import lock_until_commit
 from memory.errors import PlaybookInvalid
-from memory.playbooks import lessons
+from memory.playbooks.write import missing_lessons
 from memory.tables import executions, playbooks, recalls, versions
 from memory.types import Execution, Outcome, OutcomeCounts, Reflection, StepResult
 
@@ -186,7 +186,7 @@ def mark_reflections_applied(connection: Connection, key: int) -> None:
     """Mark the waiting reflections of a playbook whose improvements are all lessons by now."""
     waiting = waiting_reflections(connection, key)
     improvements = {e.id: e.reflection.improvements for e in waiting if e.reflection}
-    missing = lessons.missing_lessons(connection, key, chain.from_iterable(improvements.values()))
+    missing = missing_lessons(connection, key, chain.from_iterable(improvements.values()))
     done = [id_ for id_, texts in improvements.items() if missing.isdisjoint(texts)]
     statement = update(executions).where(executions.c.id.in_(done))
     connection.execute(statement.values(reflection_applied=True))

@@ -19,14 +19,14 @@ from memory.content import embedding_text, sanitize_text
 from memory.database import exclusive_lock, read_transaction, write_transaction
 from memory.errors import StoreCorrupt, StoreUnavailable
 from memory.playbooks import bm25
+from memory.playbooks.bm25 import query_words
 from memory.tables import last_changes, outdated_playbooks, playbook_vectors, playbooks
 from memory.types import Embedder, PlaybookFilter, Vector
-from memory.vectors import stored_vectors
+from memory.vectors import embeddings
 from memory.vectors.chroma import VectorIndexCorrupt, VectorIndexStale, VectorIndexUnavailable
-from memory.vectors.embedding import EMBEDDED_CHARACTERS, PROBE_TEXT, embed_each, embed_query
+from memory.vectors.embeddings import EMBEDDED_CHARACTERS, PROBE_TEXT, embed_each, embed_query
 from memory.vectors.sync import IndexSync, Progress
 from memory.vectors.vector_index import VectorIndex
-from memory.words import query_words
 
 T = TypeVar("T")
 
@@ -147,7 +147,7 @@ class PlaybookIndex:
         self._rebuild_failed, self._retry_embedding_at = False, 0.0
         if self.model is not None:
             with write_transaction(self._engine) as connection:
-                stored_vectors.queue_missing(connection)
+                embeddings.queue_missing(connection)
         self._try(lambda index: self._rebuild(index, damaged=True))
 
     def reindex(self, progress: Progress | None = None) -> None:
@@ -156,7 +156,7 @@ class PlaybookIndex:
         vector = self._sample_vector()
         if vector is not None and self.model is not None:
             with write_transaction(self._engine) as connection:
-                stored_vectors.delete_other_vectors(connection, self.model, len(vector))
+                embeddings.delete_other_vectors(connection, self.model, len(vector))
         self._try(lambda index: self._rebuild(index, progress, damaged=not index.is_intact()))
 
     def vector_mismatches(self) -> Sequence[str]:

@@ -12,11 +12,10 @@ from contracts.chat import ChatRequest, Complete, Message
 from contracts.run import NodeReport, NodeStatus, RunReport
 from memory.database import read_transaction, write_transaction
 from memory.playbooks import executions, recall, store
-from memory.playbooks.lessons import MAX_LESSONS_PER_RUN, AddedLessons, add_lessons, embed_lessons
 from memory.playbooks.library import Library
-from memory.recall_types import RecordedRun
+from memory.playbooks.write import MAX_LESSONS_PER_RUN, AddedLessons, add_lessons, embed_lessons
 from memory.templates import render_template
-from memory.types import Execution, Outcome, Reflection, StepResult
+from memory.types import Execution, Outcome, RecordedRun, Reflection, StepResult
 
 FEEDBACK_TIMEOUT = timedelta(hours=24)
 """How long an execution waits for a person's feedback before it becomes neutral."""

@@ -18,7 +18,7 @@ from contracts.tool import ToolCall
 from memory.playbooks.library import Library
 from memory.playbooks.recall import DEFAULT_RECALL_OPTIONS
 from memory.playbooks.tools import ToolAccess, playbook_tools, run_playbook_tool
-from memory.recall_types import RecallOptions
+from memory.types import RecallOptions
 
 if TYPE_CHECKING:
     import mcp_types

@@ -15,7 +15,6 @@ from memory.playbooks.library import Library
 from memory.playbooks.lift import is_held_out
 from memory.playbooks.render import RenderedPlaybooks, render_playbooks, render_titles
 from memory.playbooks.search import result_group
-from memory.recall_types import RecallOptions, RecallResult
 from memory.tables import recalled_playbooks, recalls
 from memory.types import (
     GroupThresholds,
@@ -24,6 +23,8 @@ from memory.types import (
     Playbook,
     PlaybookFilter,
     PlaybookQuery,
+    RecallOptions,
+    RecallResult,
 )
 
 RUNS_BEFORE_HOLDOUT = 20

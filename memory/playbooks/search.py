@@ -23,7 +23,7 @@ from memory.types import (
     SearchResult,
     Vector,
 )
-from memory.vectors import stored_vectors
+from memory.vectors import embeddings
 
 MATCHES_PER_ARM = 50
 """Playbooks that each arm returns before they are fused, or the query's limit if that is more."""
@@ -242,7 +242,7 @@ def _by_similarity(
     newest = sorted(lessons, key=lambda lesson: -lesson.id)
     if query is not None and model is not None and len(newest) > 1:
         ids = [lesson.id for lesson in newest]
-        vectors = stored_vectors.load_lesson_vectors(connection, ids, model)
+        vectors = embeddings.load_lesson_vectors(connection, ids, model)
         newest.sort(key=lambda e: -_cosine(vectors[e.id], query) if e.id in vectors else 1.0)
     return tuple(lesson.text for lesson in newest)
 

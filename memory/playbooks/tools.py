@@ -24,7 +24,6 @@ from memory.errors import PlaybookInvalid, StaleUpdate
 from memory.playbooks import recall, store
 from memory.playbooks.library import Library
 from memory.playbooks.recall import DEFAULT_RECALL_OPTIONS
-from memory.recall_types import RecallOptions
 from memory.tables import run_writes
 from memory.types import (
     Playbook,
@@ -33,6 +32,7 @@ from memory.types import (
     PlaybookFilter,
     PlaybookQuery,
     PlaybookStep,
+    RecallOptions,
 )
 
 MAX_LISTED = 200

@@ -12,11 +12,17 @@ from sqlalchemy import Connection, Engine, Select, Table, delete, func, insert, 
 
 from memory.content import embedding_text
 from memory.database import read_transaction, write_transaction
-from memory.tables import last_changes, outdated_playbooks, playbook_tags, playbooks
+from memory.tables import (
+    last_changes,
+    outdated_playbooks,
+    playbook_tags,
+    playbook_vectors,
+    playbooks,
+)
 from memory.types import Vector
-from memory.vectors import stored_vectors
+from memory.vectors import embeddings
 from memory.vectors.chroma import IndexEntry
-from memory.vectors.stored_vectors import TextToEmbed
+from memory.vectors.embeddings import TextToEmbed
 from memory.vectors.vector_index import IndexUpdate, VectorIndex
 
 Progress = Callable[[int, int], None]
@@ -27,6 +33,7 @@ CHANGES_PER_BATCH = 500
 TEXTS_PER_REQUEST = 64
 """Texts that the model embeds in one request. Their vectors are stored before the next one."""
 
+_VECTOR_KEY = playbook_vectors.c.playbook_key
 _LAST_NUMBER = select(func.max(last_changes.c.number))
 
 
@@ -90,7 +97,7 @@ class IndexSync:
     def _embed_missing(self, keys: list[int]) -> set[int]:
         """Embed these playbooks where needed; return the keys of those that still lack a vector."""
         with read_transaction(self._engine) as connection:
-            missing = stored_vectors.texts_to_embed(connection, keys)
+            missing = embeddings.texts_to_embed(connection, keys)
         lacking: set[int] = set()
         for start in range(0, len(missing), TEXTS_PER_REQUEST):
             batch = missing[start : start + TEXTS_PER_REQUEST]
@@ -106,7 +113,7 @@ class IndexSync:
             texts = _lock_texts(connection, [item.key for item in batch])
             for item, vector in zip(batch, vectors, strict=True):
                 if texts.get(item.key) == item.text:  # else it was changed or removed meanwhile
-                    stored_vectors.put_vector(connection, item.key, self._model, item.text, vector)
+                    embeddings.put_vector(connection, _VECTOR_KEY, item.key, self._model, vector)
         return {item.key for item in batch if item.key not in texts}
 
     def _count(self, query: Select[tuple[int]]) -> int:
@@ -138,7 +145,7 @@ def _entries(
     connection: Connection, keys: Sequence[int], model: str
 ) -> tuple[list[IndexEntry], list[IndexEntry]]:
     """Return the index entries of those playbooks that have a vector: live ones, archived ones."""
-    vectors = stored_vectors.load_vectors(connection, keys, model)
+    vectors = embeddings.load_vectors(connection, model, keys)
     tags: dict[int, list[str]] = {}
     tagged = select(playbook_tags).where(playbook_tags.c.playbook_key.in_(keys))
     for row in connection.execute(tagged):

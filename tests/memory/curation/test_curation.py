@@ -19,8 +19,7 @@ from memory.curation.curate import (
     curation_prompt,
     is_curated,
 )
-from memory.curation.proposals import MAX_PROPOSALS_PER_RUN
-from memory.notes.near_duplicates import contradicts
+from memory.curation.proposals import MAX_PROPOSALS_PER_RUN, contradicts
 from memory.notes.notebook import Notebook
 from memory.notes.types import NoteContent
 from memory.scope import Scope

@@ -9,8 +9,8 @@ import pytest
 
 from memory.errors import AgentUnknown, NoteInvalid
 from memory.notes.agent_settings import InjectionOptions, NoteStrategy
+from memory.notes.injection import BLOCK_END, BLOCK_START
 from memory.notes.notebook import Notebook
-from memory.notes.render import BLOCK_END, BLOCK_START
 from memory.notes.types import ExampleContent, NoteContent, NoteType
 from memory.playbooks.render import estimate_tokens
 from memory.scope import Scope

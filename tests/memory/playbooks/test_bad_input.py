@@ -10,10 +10,9 @@ import pytest
 from sqlalchemy import MetaData, create_engine, make_url, text
 
 from contracts.errors import SettingsInvalid
-from memory.content import parse_content
+from memory.content import parse_content, parse_json
 from memory.database import REVISION, back_up, open_database, write_transaction
 from memory.errors import PlaybookInvalid, StoreCorrupt, StoreTooNew, StoreUnavailable
-from memory.playbooks.editing import parse_json
 from memory.playbooks.library import Library, open_library
 from memory.tables import metadata
 from memory.types import (

@@ -6,13 +6,11 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from sqlalchemy import event, update
+from sqlalchemy import event
 
-from memory.database import write_transaction
 from memory.errors import StaleUpdate
 from memory.export_import import Imported, export_store
 from memory.playbooks.library import Library, open_library
-from memory.tables import playbook_vectors
 from memory.types import Embedder, Execution, PlaybookChanges, PlaybookContent, PlaybookQuery
 from tests.support.memory import Clock, Open, WordEmbedder, import_lines
 from tests.support.waiting import LONG_S, wait_until
@@ -60,16 +58,6 @@ def test_a_text_changed_while_it_is_embedded_is_found_by_its_new_form(
         (hit,) = library.search(PlaybookQuery(text="bake", max_distance=0.1))
         assert set(hit.arm_ranks) == {"words", "vectors"}
         assert [finding for finding in library.doctor() if not finding.ok] == []
-
-
-def test_a_vector_of_an_earlier_text_is_noticed_and_mended_by_reindex(library: Library) -> None:
-    library.create(PlaybookContent(title="rotate keys"))
-    with write_transaction(library.engine) as connection:
-        connection.execute(update(playbook_vectors).values(digest="of another text"))
-    told = {finding.name: finding for finding in library.doctor()}["embeddings"]
-    assert (told.ok, "1 are of an earlier text" in told.advice) == (False, True)
-    library.reindex()
-    assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
 def test_a_search_during_a_long_reindex_uses_words_and_warns(

@@ -20,7 +20,7 @@ from memory.playbooks.library import Library
 from memory.playbooks.write import mark_outdated
 from memory.tables import playbook_vectors, playbooks
 from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery
-from memory.vectors import stored_vectors, vector_folder
+from memory.vectors import embeddings, vector_index
 from tests.support.forks import Fork
 from tests.support.memory import Open, WordEmbedder
 from tests.support.spread import spread
@@ -53,6 +53,7 @@ def fill(home: Path) -> None:
     now = datetime.now(UTC)
     texts = [embedding_text(f"item {n}", f"for customer {n % 37}") for n in range(MANY)]
     made = spread(texts)
+    owner = playbook_vectors.c.playbook_key
     same = {"version": 1, "source": "person", "created_at": now, "updated_at": now}
     with write_transaction(engine) as connection:
         for n in range(MANY):
@@ -61,7 +62,7 @@ def fill(home: Path) -> None:
             )
             row = {**content, **same, "key": n + 1, "id": str(UUID(int=n)), "slug": f"item-{n}"}
             connection.execute(insert(playbooks).values(**row))
-            stored_vectors.put_vector(connection, n + 1, "spread", texts[n], made[n])
+            embeddings.put_vector(connection, owner, n + 1, "spread", made[n])
         mark_outdated(connection, range(1, MANY + 1))
     engine.dispose()
 
@@ -163,7 +164,7 @@ def test_who_is_stopped_with_the_index_open_holds_nobody_up_for_ever(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(vector_folder, "LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(vector_index, "LOCK_TIMEOUT_S", 0.1)
     on_sqlite.create(PlaybookContent(title="rotate keys"))
     on_sqlite.search(PlaybookQuery(text="keys"))
     with (tmp_path / "index" / "lock").open() as lock:

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.confidence import RECENT_EXECUTIONS, wilson_lower_bound
+from memory.playbooks.bm25 import query_words, tokenize, word_impacts
 from memory.playbooks.lift import MIN_RUNS_PER_SIDE, Trial, is_held_out, lift
 from memory.playbooks.search import blend_confidence, fuse_scores, ranked_keys, result_group
 from memory.playbooks.upkeep import stale_reason
 from memory.types import GroupThresholds, OutcomeCounts, Playbook, PlaybookContent, Retention
-from memory.words import query_words, tokenize, word_impacts
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -21,9 +21,8 @@ from memory.playbooks.recall import (
     suggest_playbooks,
 )
 from memory.playbooks.tools import run_playbook_tool
-from memory.recall_types import RecallOptions
 from memory.tables import recalls
-from memory.types import Execution, PlaybookContent, Reflection
+from memory.types import Execution, PlaybookContent, RecallOptions, Reflection
 from tests.support.memory import Clock
 from tests.support.memory_runs import SHOW_ALL, ended, say
 

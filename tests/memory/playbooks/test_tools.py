@@ -15,8 +15,7 @@ from memory.playbooks.library import Library
 from memory.playbooks.mcp import serve_playbooks
 from memory.playbooks.recall import suggest_playbooks
 from memory.playbooks.tools import STORE_UNAVAILABLE, ToolAccess, playbook_tools, run_playbook_tool
-from memory.recall_types import RecallOptions
-from memory.types import PlaybookChanges, PlaybookContent
+from memory.types import PlaybookChanges, PlaybookContent, RecallOptions
 from tests.support.memory_runs import call_as
 from tests.support.waiting import LONG_S
 
