@@ -24,6 +24,7 @@ _MAX_TAGS = 50
 _MAX_JSON_DEPTH = 50
 _MAX_INTEGER_BITS = 1_024
 _CONTENT = TypeAdapter(PlaybookContent)
+_ANYTHING = TypeAdapter(object)
 CONTENT_FIELDS = tuple(PlaybookContent.__dataclass_fields__)
 
 
@@ -67,16 +68,26 @@ def parse_content(document: object) -> PlaybookContent:
     try:
         return _CONTENT.validate_python(document, extra="forbid")
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise PlaybookInvalid(f"not a playbook: {field!r}: {first['msg']}") from error
+        raise PlaybookInvalid(f"not a playbook: {first_problem(error)}") from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first field that pydantic refused, and why, in one line."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{field!r}: {message}" if field else message
+
+
+def to_json(value: object, *names: str) -> dict[str, object]:
+    """Return a dataclass as a JSON object; `names` limits it to these fields."""
+    document: dict[str, object] = _ANYTHING.dump_python(value, mode="json")
+    return {name: document[name] for name in names or document}
 
 
 def content_json(content: PlaybookContent) -> dict[str, object]:
     """Return the content as a JSON object; `parse_content` reads it back."""
-    plain = PlaybookContent(**{name: getattr(content, name) for name in CONTENT_FIELDS})
-    document: dict[str, object] = _CONTENT.dump_python(plain, mode="json")
-    return document
+    return to_json(content, *CONTENT_FIELDS)
 
 
 def content_of(playbook: Playbook) -> PlaybookContent:
@@ -87,19 +98,12 @@ def content_of(playbook: Playbook) -> PlaybookContent:
 def playbook_json(playbook: Playbook) -> dict[str, object]:
     """Return a playbook as `--json`, the pages and the agents' tools show it."""
     return {
-        "id": playbook.id,
-        "slug": playbook.slug,
-        "version": playbook.version,
+        **to_json(playbook, "id", "slug", "version"),
         **content_json(playbook),
         "lessons": [lesson.text for lesson in playbook.lessons],
-        "successes": playbook.counts.successes,
-        "partials": playbook.counts.partials,
-        "failures": playbook.counts.failures,
+        **to_json(playbook.counts),
         "confidence": round(playbook.confidence, 4),
-        "created_at": playbook.created_at.isoformat(),
-        "updated_at": playbook.updated_at.isoformat(),
-        "last_used_at": playbook.last_used_at and playbook.last_used_at.isoformat(),
-        "source": playbook.source,
+        **to_json(playbook, "created_at", "updated_at", "last_used_at", "source"),
     }
 
 

@@ -22,7 +22,13 @@ from pydantic import (
 )
 
 from contracts.errors import BadInput
-from memory.content import content_json, sanitize_text, validate_content
+from memory.content import (
+    content_json,
+    first_problem,
+    sanitize_text,
+    to_json,
+    validate_content,
+)
 from memory.errors import PlaybookInvalid
 from memory.notes.content import (
     check_agent_may_write,
@@ -182,7 +188,6 @@ class NoteTypeLine(_Line, frozen=True):
 ExportLine = PlaybookLine | ExecutionLine | EntryLine | NoteTypeLine
 
 _LINE: TypeAdapter[ExportLine] = TypeAdapter(Annotated[ExportLine, Field(discriminator="type")])
-_EXECUTION = TypeAdapter(Execution)
 
 
 def read_line(number: int, line: str) -> ExportLine:
@@ -211,63 +216,24 @@ def read_line(number: int, line: str) -> ExportLine:
 
 def playbook_line(playbook: Playbook, history: Iterable[PlaybookVersion]) -> str:
     """Return a playbook as a line."""
-    used = playbook.last_used_at
-    return _dump(
-        "playbook",
-        {
-            "id": playbook.id,
-            "slug": playbook.slug,
-            "version": playbook.version,
-            "source": playbook.source,
-            "created_at": playbook.created_at.isoformat(),
-            "updated_at": playbook.updated_at.isoformat(),
-            "last_used_at": used.isoformat() if used else None,
-            "content": content_json(playbook),
-            "counts": asdict(playbook.counts),
-            "lessons": [{"text": e.text, "run_id": e.run_id} for e in playbook.lessons],
-            "history": [
-                {
-                    "version": past.version,
-                    "at": past.at.isoformat(),
-                    "source": past.source,
-                    "content": content_json(past.content),
-                }
-                for past in history
-            ],
-        },
-    )
+    times = ("created_at", "updated_at", "last_used_at")
+    document = to_json(playbook, "id", "slug", "version", "source", "counts", *times)
+    document["content"] = content_json(playbook)
+    document["lessons"] = [to_json(lesson, "text", "run_id") for lesson in playbook.lessons]
+    return _dump("playbook", document | {"history": [to_json(past) for past in history]})
 
 
 def execution_line(execution: Execution) -> str:
     """Return an execution as a line."""
-    return _dump("execution", {"execution": _EXECUTION.dump_python(execution, mode="json")})
+    return _dump("execution", {"execution": to_json(execution)})
 
 
 def entry_line(entry: Entry, history: Iterable[EntryVersion]) -> str:
     """Return a note or an example as a line."""
-    return _dump(
-        kind_of(entry),
-        {
-            "id": entry.id,
-            "version": entry.version,
-            "content": entry_content_json(entry),
-            "author": entry.author._asdict(),
-            "source_run": entry.source_run,
-            "confidence": entry.confidence,
-            "flags": [flag._asdict() for flag in entry.flags],
-            "created_at": entry.created_at.isoformat(),
-            "updated_at": entry.updated_at.isoformat(),
-            "history": [
-                {
-                    "version": past.version,
-                    "at": past.at.isoformat(),
-                    "author": past.author._asdict(),
-                    "content": entry_content_json(past.content),
-                }
-                for past in history
-            ],
-        },
-    )
+    facts = ("author", "source_run", "confidence", "flags", "created_at", "updated_at")
+    document = to_json(entry, "id", "version", *facts)
+    document["content"] = entry_content_json(entry)
+    return _dump(kind_of(entry), document | {"history": [to_json(past) for past in history]})
 
 
 def note_type_line(note_type: NoteType) -> str:
@@ -296,10 +262,7 @@ def _check_versions(history: list[int], newest: int) -> None:
 def _problem(error: Exception) -> str:
     match error:
         case ValidationError():
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            message = first["msg"].removeprefix("Value error, ")
-            return f"{field!r}: {message}" if field else message
+            return first_problem(error)
         case json.JSONDecodeError():
             return f"it is not JSON ({error.msg} at character {error.pos})"
         case RecursionError():

@@ -11,6 +11,7 @@ from sqlalchemy import delete, insert, select
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.errors import BudgetExceeded
+from memory.content import first_problem
 from memory.curation.proposals import (
     MAX_PROPOSALS_PER_RUN,
     CurationFinding,
@@ -240,9 +241,7 @@ def _problem(error: ValueError | RecursionError) -> str:
         case json.JSONDecodeError():
             return f"it is not JSON ({error.msg} at character {error.pos})"
         case ValidationError():
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            return f"{field or 'the object'}: {first['msg']}"
+            return first_problem(error)
         case _:  # nested too deeply, or a number too long
             return f"it cannot be read ({error})"
 

@@ -5,7 +5,7 @@ Functions that write need the connection of `notebook_transaction`.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 from uuid import uuid4
 
@@ -86,7 +86,7 @@ def insert_entry(
         "id": str(uuid4()),
         "kind": kind_of(content),
         "confidence": confidence,
-        "flags": [list(flag) for flag in flags],
+        "flags": [astuple(flag) for flag in flags],
         "author": author.kind,
         "author_name": author.name,
         "source_run": source_run,
@@ -192,7 +192,7 @@ def previous_content(connection: Connection, entry: Entry) -> EntryContent:
 
 def put_flags(connection: Connection, entry: Entry, flags: Sequence[ReviewFlag]) -> None:
     """Replace the review flags of an entry. This makes no new version."""
-    stored = [list(flag) for flag in flags]
+    stored = [astuple(flag) for flag in flags]
     connection.execute(update(entries).where(entries.c.key == entry.key).values(flags=stored))
 
 

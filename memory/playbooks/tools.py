@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 
 from contracts.errors import BadInput, Unavailable
 from contracts.tool import Tool, ToolCall
-from memory.content import content_length, playbook_json, sanitize_text
+from memory.content import content_length, first_problem, playbook_json, sanitize_text
 from memory.database import read_transaction, write_transaction
 from memory.errors import PlaybookInvalid, StaleUpdate
 from memory.playbooks import recall, store
@@ -237,9 +237,7 @@ def run_playbook_tool(
             raise PlaybookInvalid(f"no tool {call.name!r}; there are {', '.join(allowed)}")
         answer = args.model_validate_json(call.arguments or "{}").run(library, caller)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        answer = {"error": f"bad arguments for {call.name}: {field}: {first['msg']}"}
+        answer = {"error": f"bad arguments for {call.name}: {first_problem(error)}"}
     except (BadInput, StaleUpdate) as error:
         answer = {"error": str(error)}
     except Unavailable as error:

@@ -119,35 +119,6 @@ def test_other_processes_can_write_during_a_reindex(
         assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
-def test_other_processes_can_write_during_an_import(
-    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order: list[str] = []
-    monkeypatch.setattr("memory.export_import.GROUPS_PER_TRANSACTION", 1)
-    monkeypatch.setattr(
-        "memory.export_import.sleep", lambda _: wait_until(lambda: "other" in order)
-    )
-    with open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
-        for title in ("keys", "seals"):
-            there.create(PlaybookContent(title=title))
-        lines = list(export_store(there))
-    with opened() as library, opened() as other:
-        made = other.create(PlaybookContent(title="locks"))
-
-        def write() -> None:
-            other.update(made.id, PlaybookChanges(notes="in between"))
-            order.append("other")
-
-        def one_is_kept(statement: str) -> bool:
-            mine = statement.startswith("INSERT INTO playbooks ")
-            order.extend(["line"] * mine)
-            return mine
-
-        with after(library, one_is_kept, write):
-            import_lines(library, lines)
-        assert order == ["line", "other", "line"]
-
-
 def test_reindex_uses_the_latest_content_of_a_playbook(opened: Open) -> None:
     def words_are_cleared(statement: str) -> bool:
         return statement.startswith("DELETE FROM words")
