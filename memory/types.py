@@ -4,16 +4,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import chain
+from math import sqrt
 from typing import Literal, NamedTuple
 
 from contracts.chat import Embed
-from memory.confidence import wilson_lower_bound
 
 PlaybookStatus = Literal["draft", "active", "archived"]
 Outcome = Literal["success", "partial", "failure", "pending", "neutral"]
 ResultGroup = Literal["proven", "mixed", "untested", "failed"]
 SearchArm = Literal["words", "vectors"]
 Vector = Sequence[float]
+
+
+class Interval(NamedTuple):
+    """A 95 % confidence interval."""
+
+    low: float
+    high: float
+
+
+def wilson(successes: int, failures: int) -> Interval:
+    """Return Wilson's score interval of a success rate; (0, 1) without any outcome."""
+    n, z = successes + failures, 1.96
+    if n == 0:
+        return Interval(0.0, 1.0)
+    share = successes / n
+    centre = share + z * z / (2 * n)
+    spread = z * sqrt((share * (1 - share) + z * z / (4 * n)) / n)
+    scale = 1 + z * z / n
+    return Interval(max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale))
+
+
+def wilson_lower_bound(successes: int, failures: int) -> float:
+    """Return the lower bound of Wilson's interval; 0 without any outcome."""
+    return wilson(successes, failures).low
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,16 +217,6 @@ class PlaybookFilter:
     own_source: str = ""
     """With `drafts=False`, include drafts of this source all the same."""
 
-    def matches(self, status: PlaybookStatus, source: str) -> bool:
-        """Return True if a playbook of this status and source passes the filter."""
-        match status:
-            case "archived":
-                return self.archived
-            case "draft":
-                return self.drafts or source == self.own_source
-            case "active":
-                return True
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookQuery:
@@ -295,18 +309,6 @@ class Retention:
 
     max_age_days: float = 90.0
     min_confidence: float = 0.3
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreStats:
-    """Totals over the store."""
-
-    playbooks: int
-    archived: int
-    executions: int
-    pending: int
-    average_confidence: float
-    by_category: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,9 +27,9 @@ from memory.notes import store as note_store
 from memory.notes.content import searchable_text
 from memory.notes.notebook import Notebook
 from memory.notes.types import Author, Entry, EntryContent, EntryFilter, ReviewFlag
+from memory.playbooks.learn import render_template
 from memory.scope import scope_label
 from memory.tables import curations
-from memory.templates import render_template
 
 MAX_KNOWN_NOTES = 30
 """Existing notes in the prompt, for the model to compare with."""
@@ -62,7 +62,8 @@ def curate_run(
     Raises:
         ModelUnavailable: the model does not answer.
     """
-    with exclusive_lock(book.engine, _lock_name(run.run_id)):
+    # One run after another, because two runs may teach the same.
+    with exclusive_lock(book.engine, "curate"):
         return _curate(book, complete, model, run)
 
 
@@ -76,7 +77,7 @@ def curate_once(
     Raises:
         ModelUnavailable: the model does not answer.
     """
-    with exclusive_lock(book.engine, _lock_name(run.run_id)):
+    with exclusive_lock(book.engine, "curate"):
         if is_curated(book, run.run_id):
             return None
         try:
@@ -127,11 +128,6 @@ def curation_prompt(run: RunTranscript, known: Sequence[str]) -> str:
     )
 
 
-def _lock_name(run_id: str) -> str:
-    # A few locks shared by all runs, so that lock files do not pile up.
-    return f"curate-{run_id[:1]}"
-
-
 def _curate(book: Notebook, complete: Complete, model: str, run: RunTranscript) -> CurationResult:
     viewer = replace(run.viewer, agent=run.agent if run.agent in book.agents else None)
     known = book.visible_notes(viewer, limit=MAX_KNOWN_NOTES)
@@ -141,8 +137,7 @@ def _curate(book: Notebook, complete: Complete, model: str, run: RunTranscript) 
         result = CurationResult(run_id=run.run_id, error=error)
     else:
         curation = _Curation(book, run, known, Author("curator", model))
-        with exclusive_lock(book.engine, "curate"):  # two runs may teach the same
-            result = curation.propose_all(found.findings)
+        result = curation.propose_all(found.findings)
     _store_result(book, result)
     return result
 

@@ -52,6 +52,11 @@ from memory.tables import entries, entry_versions, generation, note_types
 
 PERSON = Author("person")
 
+_RECORD_FIELDS = (
+    *("id", "key", "version", "status", "expires_at", "protection"),
+    *("source_run", "confidence", "created_at", "updated_at"),
+)
+
 
 @contextmanager
 def notebook_transaction(engine: Engine) -> Iterator[Connection]:
@@ -212,20 +217,11 @@ def select_entries() -> "Select[tuple[object, ...]]":
 
 def entry_from_row(row: "Row[tuple[object, ...]]") -> Entry:
     """Return the note or example of a row of `select_entries`."""
-    shared = {
+    fields = row._asdict()
+    shared = {name: fields[name] for name in _RECORD_FIELDS} | {
         "scope": Scope(agent=row.agent, user=row.user_id, company=row.company),
-        "status": row.status,
-        "expires_at": row.expires_at,
-        "protection": row.protection,
-        "id": row.id,
-        "key": row.key,
-        "version": row.version,
         "author": Author(row.author, row.author_name),
-        "source_run": row.source_run,
-        "confidence": row.confidence,
         "flags": tuple(ReviewFlag(*flag) for flag in row.flags),
-        "created_at": row.created_at,
-        "updated_at": row.updated_at,
     }
     if row.kind == "note":
         note_fields = {"text": row.text, "type": row.type, "note_type": row.note_type}

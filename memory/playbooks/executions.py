@@ -23,13 +23,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from memory.confidence import RECENT_EXECUTIONS
-from memory.content import sanitize_text
+from memory.content import sanitize_text, to_json
 from memory.database import lock_until_commit
 from memory.errors import PlaybookInvalid
 from memory.playbooks.write import missing_lessons
 from memory.tables import executions, playbooks, recalls, versions
 from memory.types import Execution, Outcome, OutcomeCounts, Reflection, StepResult
+
+RECENT_EXECUTIONS = 10
+"""Number of latest executions that decide whether a playbook is failing."""
 
 OUTPUT_LIMIT = 4_000
 """Characters stored of a step's output: the last ones, where errors are."""
@@ -234,15 +236,15 @@ def _check_id(field: str, id_: str, limit: int) -> None:
 def _merge(first: Reflection, second: Reflection) -> Reflection:
     """Return the distinct texts of both; `should_update` is that of the first."""
 
-    def distinct(*texts: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(texts))
+    def both(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*getattr(first, name), *getattr(second, name))))
 
     return replace(
         first,
-        what_worked=distinct(*first.what_worked, *second.what_worked),
-        what_failed=distinct(*first.what_failed, *second.what_failed),
-        improvements=distinct(*first.improvements, *second.improvements),
-        told=distinct(*first.told, *second.told),
+        what_worked=both("what_worked"),
+        what_failed=both("what_failed"),
+        improvements=both("improvements"),
+        told=both("told"),
     )
 
 
@@ -290,10 +292,9 @@ def _columns(key: int | None, execution: Execution, at: datetime) -> dict[str, o
         "expires_at": execution.expires_at,
         "step_results": [
             {
+                **to_json(step),
                 "name": sanitize_text(step.name),
-                "outcome": step.outcome,
                 "output": sanitize_text(step.output)[-OUTPUT_LIMIT:],
-                "duration_ms": step.duration_ms,
             }
             for step in execution.step_results
         ],

@@ -30,9 +30,6 @@ from memory.vectors.vector_index import VectorIndex
 
 T = TypeVar("T")
 
-SLOW_REFRESH_CHANGES = 2_000
-"""A search that first has to write more changes than this, which takes seconds, logs a warning."""
-
 EMBEDDER_RETRY_S = 60.0
 """Seconds before a search asks again for missing vectors after the model did not answer."""
 
@@ -276,7 +273,7 @@ class PlaybookIndex:
         # One process at a time, or an old state that one has read could overwrite a newer one.
         with exclusive_lock(self._engine, "index", wait_s=wait_s):
             embed, model = self._embed_missing, self.model or ""
-            IndexSync(self._engine, model, embed, progress or self._warn_if_slow).update(index)
+            IndexSync(self._engine, model, embed, progress).update(index)
 
     def _embed_missing(self, texts: Sequence[str]) -> list[Vector] | None:
         """Like `embed`, but after an outage not with every search."""
@@ -286,10 +283,6 @@ class PlaybookIndex:
         if vectors is None:
             self._retry_embedding_at = monotonic() + EMBEDDER_RETRY_S
         return vectors
-
-    def _warn_if_slow(self, done: int, total: int) -> None:
-        if total - done > SLOW_REFRESH_CHANGES:
-            self._warn("slow", f"first writing {total - done:,} changes to the vector index")
 
     def _warn_embedder(self, error: ModelUnavailable) -> None:
         self._warn("embedder", f"searching by words only until the model answers: {error}")

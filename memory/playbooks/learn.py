@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import BaseModel
@@ -14,7 +15,6 @@ from memory.database import read_transaction, write_transaction
 from memory.playbooks import executions, recall, store
 from memory.playbooks.library import Library
 from memory.playbooks.write import MAX_LESSONS_PER_RUN, AddedLessons, add_lessons, embed_lessons
-from memory.templates import render_template
 from memory.types import Execution, Outcome, RecordedRun, Reflection, StepResult
 
 FEEDBACK_TIMEOUT = timedelta(hours=24)
@@ -130,6 +130,21 @@ def parse_reflection(text: str) -> Reflection | None:
         what_failed=_shorten(answer.what_failed),
         improvements=_shorten(answer.improvements),
     )
+
+
+def render_template(template: str, **values: object) -> str:
+    """Return a prompt of `memory/*.md.j2`; template code inside a value is not executed."""
+    # Imported here: few runs ask a model, and every run imports this module.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parents[1]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701 - a prompt is plain text
+    )
+    return environment.get_template(template).render(**values)
 
 
 class FeedbackResult(NamedTuple):

@@ -30,7 +30,6 @@ from memory.types import (
     Reflection,
     Retention,
     SearchResult,
-    StoreStats,
     Vector,
 )
 from memory.vectors.embeddings import put_vector
@@ -249,7 +248,7 @@ class Library:
         """Archive stale playbooks; return each with the reason. A dry run changes nothing."""
         return upkeep.prune(self.engine, retention, self.clock(), dry_run=dry_run)
 
-    def stats(self) -> StoreStats:
+    def stats(self) -> upkeep.StoreStats:
         """Return totals over the store."""
         with read_transaction(self.engine) as connection:
             return upkeep.store_stats(connection)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, bindparam, select
 
-from memory.confidence import MIN_FAILURES, is_failing, wilson_lower_bound
 from memory.database import read_transaction
 from memory.playbooks import executions, store
 from memory.playbooks.index import IndexMatches, PlaybookIndex
@@ -17,11 +16,14 @@ from memory.types import (
     GroupThresholds,
     Lesson,
     OutcomeCounts,
+    PlaybookFilter,
     PlaybookQuery,
+    PlaybookStatus,
     ResultGroup,
     SearchArm,
     SearchResult,
     Vector,
+    wilson_lower_bound,
 )
 from memory.vectors import embeddings
 
@@ -30,6 +32,9 @@ MATCHES_PER_ARM = 50
 
 DEPTH_FACTOR = 4
 """Factor by which an arm searches deeper when drafts took the places of reviewed playbooks."""
+
+MIN_FAILURES = 3
+"""Failures among the latest executions that a failing playbook has at least."""
 
 MAX_FAILURES_SHOWN = 5
 """Failures that the rendering of a playbook names."""
@@ -185,8 +190,10 @@ def result_group(
     `counts` are of all executions, `recent` of the latest ones. A playbook that fails lately is in
     group failed, however good it was before.
     """
-    is_failed = is_failing(recent.succeeded, recent.failures)
-    if is_failed and recent.confidence <= thresholds.failed_max:
+    # Fewer failures say little: a playbook that succeeds nine times in ten fails once within seven
+    # runs half of the time.
+    is_failing = recent.failures >= MIN_FAILURES and recent.failures > recent.succeeded
+    if is_failing and recent.confidence <= thresholds.failed_max:
         return "failed"
     if counts.confidence >= thresholds.proven_min:
         return "proven"
@@ -211,7 +218,7 @@ def _results(
         confidence = {
             key: wilson_lower_bound(good, failures)
             for key, good, failures, status, source in rated
-            if query.filter.matches(status, source)  # the vector index does not know drafts
+            if _passes(query.filter, status, source)  # the vector index does not know drafts
         }
         relevance = {key: score for key, score in relevance.items() if key in confidence}
     scores = blend_confidence(relevance, confidence, query.confidence_weight)
@@ -227,8 +234,18 @@ def _results(
             lessons=_by_similarity(connection, stored[key].lessons, found.query_vector, model),
         )
         for key in order
-        if key in stored and query.filter.matches(stored[key].status, stored[key].source)
+        if key in stored and _passes(query.filter, stored[key].status, stored[key].source)
     ]
+
+
+def _passes(where: PlaybookFilter, status: PlaybookStatus, source: str) -> bool:
+    match status:
+        case "archived":
+            return where.archived
+        case "draft":
+            return where.drafts or source == where.own_source
+        case "active":
+            return True
 
 
 def _arm_ranks(found: Sequence[tuple[int, float]]) -> dict[int, ArmRank]:

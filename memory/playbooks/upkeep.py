@@ -1,7 +1,7 @@
 """Maintenance of the store: totals, stale playbooks, rebuilding and checking the indexes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,7 +23,7 @@ from memory.tables import (
     playbook_words,
     playbooks,
 )
-from memory.types import OutcomeCounts, Playbook, PlaybookFilter, Retention, StoreStats
+from memory.types import OutcomeCounts, Playbook, PlaybookFilter, Retention
 from memory.vectors import embeddings
 from memory.vectors.chroma import VectorIndexCorrupt, VectorIndexUnavailable
 from memory.vectors.sync import CHANGES_PER_BATCH, Progress
@@ -48,6 +48,18 @@ class IndexCheck:
     ok: bool
     seen: str
     advice: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreStats:
+    """Totals over the store."""
+
+    playbooks: int
+    archived: int
+    executions: int
+    pending: int
+    average_confidence: float
+    by_category: Mapping[str, int]
 
 
 def store_stats(connection: Connection) -> StoreStats:

@@ -6,7 +6,7 @@ Chroma damages its folder if one process writes while another has it open. So ev
 locks the folder, and every write changes the folder's generation: a process that finds another
 generation than at its last operation opens Chroma anew. A process that dies during a write or
 while opening leaves a mark. The next process then tests the folder with
-`memory.vectors.chroma_probe`, because a damaged folder can crash the process that opens it.
+`chroma.probe`, because a damaged folder can crash the process that opens it.
 """
 
 import shutil
@@ -257,7 +257,7 @@ class FolderVectorIndex(VectorIndex):
     def _probe(self) -> bool:
         """Return whether another process can open Chroma's folder and find its records."""
         self.close()
-        argv = (sys.executable, "-P", "-m", "memory.vectors.chroma_probe", str(self._data))
+        argv = (sys.executable, "-P", "-m", chroma.__name__, str(self._data))
         try:
             done = run(argv, check=False, capture_output=True, timeout=PROBE_TIMEOUT_S)
         except TimeoutExpired:

@@ -4,7 +4,7 @@ from benchmarks.memory.retrieval import PROCEDURES, read
 from memory.playbooks.bm25 import tokenize
 
 
-def test_no_question_shares_two_words_with_what_it_is_about() -> None:
+def test_no_question_shares_two_words_with_its_procedure() -> None:
     contents, cases = read(PROCEDURES)
     for content, case in zip(contents, cases, strict=True):
         shared = set(tokenize(case.question)) & set(tokenize(f"{content.title} {content.use_case}"))

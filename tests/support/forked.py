@@ -36,7 +36,7 @@ from flows.services import daemon, detached
 from memory.vectors import vector_index
 from tests.support.forks import NUMBER, Fork, Forked, fork_from
 
-_NOT_PREFECTS = ("flows.host.gateway_process", "memory.vectors.chroma_probe")
+_NOT_PREFECTS = ("flows.host.gateway_process", "memory.vectors.chroma")
 
 _ROOT = Path(__file__).parents[2]
 _ASKED_AT_MOST = 1 << 17

@@ -179,7 +179,7 @@ def test_vectors_of_another_length_are_replaced(
         assert texts(second) == ["tidy the code"]
 
 
-def test_pending_revoked_and_expired_notes_are_not_given(book: Notebook, clock: Clock) -> None:
+def test_pending_revoked_and_expired_notes_are_not_injected(book: Notebook, clock: Clock) -> None:
     book.add(NoteContent(text="pending", status="Pending"))
     book.revoke(book.add(NoteContent(text="revoked")).id)
     until = clock.now + timedelta(days=7)

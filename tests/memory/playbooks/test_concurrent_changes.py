@@ -24,7 +24,7 @@ def after(
     *,
     waits_for_us: bool = True,
 ) -> Iterator[None]:
-    """Somebody does `do` once, right after that statement; who has to wait for us, waits."""
+    """Call `do` once in a thread, right after the first matching statement."""
     threads: list[Thread] = []
 
     def interrupt(_: object, __: object, statement: str, *___: object) -> None:

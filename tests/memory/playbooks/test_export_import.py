@@ -1,4 +1,4 @@
-"""Exports: taken in by any store, once, and refused by the line where they were changed."""
+"""Exports can be imported by any store, count once, and are validated line by line."""
 
 import json
 from dataclasses import replace
@@ -24,7 +24,7 @@ from memory.types import (
 from tests.support.memory import Open, import_lines
 
 
-def test_importing_what_was_exported_again_and_again_changes_nothing(opened: Open) -> None:
+def test_repeated_imports_change_nothing(opened: Open) -> None:
     with opened() as library:
         made = library.create(PlaybookContent(title="x", notes="n"))
         library.record_execution(Execution(playbook_id=made.id, outcome="success"))
@@ -212,9 +212,7 @@ def test_a_history_that_lacks_the_newest_version_can_still_be_undone(
 
 
 @pytest.mark.parametrize("run_id", ["r" * 65, "a\0b", "\udc80"])
-def test_an_execution_of_a_run_that_cannot_be_kept_is_refused(
-    on_sqlite: Library, run_id: str
-) -> None:
+def test_an_execution_with_an_unstorable_run_id_is_refused(on_sqlite: Library, run_id: str) -> None:
     with pytest.raises(PlaybookInvalid, match="run_id of an execution"):
         on_sqlite.record_execution(Execution(run_id=run_id, outcome="success"))
 

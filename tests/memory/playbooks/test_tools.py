@@ -150,7 +150,7 @@ def test_an_agent_cannot_revive_an_archived_playbook(on_sqlite: Library) -> None
     assert on_sqlite.get(made.id).status == "archived"
 
 
-def test_every_tool_name_is_one_that_providers_take() -> None:
+def test_every_tool_name_is_accepted_by_providers() -> None:
     assert all(tool.name.replace("_", "").isalpha() for tool in playbook_tools())
 
 
