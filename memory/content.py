@@ -50,6 +50,7 @@ def validate_content(content: PlaybookContent) -> PlaybookContent:
         title=" ".join(content.title.split()),
         category=content.category.strip(),
         steps=_in_order(content.steps),
+        # Sorted, so that the same tags in another order are no change.
         tags=tuple(sorted({tag.strip() for tag in content.tags if tag.strip()})),
     )
 
@@ -120,6 +121,7 @@ def embedding_text(title: str, use_case: str) -> str:
 def normalized_digest(text: str) -> str:
     """Return a digest that ignores case, spaces and punctuation."""
     words = re.findall(r"\w+", text.lower())
+    # A text of punctuation alone has no words, and must not equal every other such text.
     return hashlib.sha256(" ".join(words or [text]).encode("utf-8", "replace")).hexdigest()[:32]
 
 
@@ -129,6 +131,7 @@ def lesson_digest(text: str) -> str:
     Punctuation elsewhere counts: it may be the point of a lesson (-1, C++, < 60).
     """
     words = " ".join(text.lower().split())
+    # A lesson of punctuation alone stays distinct as well.
     return hashlib.sha256((words.rstrip(".,;:!?… ") or words).encode()).hexdigest()[:32]
 
 
@@ -200,6 +203,7 @@ def _check_text(field: str, text: str, limit: int) -> None:
 
 def playbook_to_json(playbook: Playbook) -> str:
     """Return the content as JSON to edit, with invisible characters escaped as `\\u202e`."""
+    # An editor would hide direction marks and zero-width characters of a hostile text.
     text = json.dumps(content_json(playbook), indent=2, ensure_ascii=False) + "\n"
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 

@@ -96,6 +96,7 @@ def import_store(library: Library, book: Notebook, lines: Iterable[str]) -> Impo
     done: dict[str, list[str]] = {name: [] for name in Imported.__dataclass_fields__}
     new_ids: set[str] = set()
     at = library.clock()
+    # One transaction: a process that is killed leaves no half of an import.
     with notebook_transaction(library.engine) as connection:
         for line in sorted(read, key=_order):
             match line:
@@ -133,6 +134,7 @@ def _order(line: ExportLine) -> tuple[int, int, int]:
 def _import_note_type(connection: Connection, note_type: NoteType) -> str:
     if any(one.name.lower() == note_type.name.lower() for one in list_note_types(connection)):
         return "unchanged"
+    # A standard type cannot be removed, so a file must not make one.
     connection.execute(insert(note_types).values(**vars(replace(note_type, standard=False))))
     return "created"
 
@@ -242,6 +244,7 @@ def _import_entry(connection: Connection, book: Notebook, line: EntryLine) -> st
         return "kept"
     if here.status == "Revoked":
         content = replace(content, status="Revoked")
+    # One less, because `update_entry` stores the next version.
     wanted = replace(here, **vars(content), version=line.version - 1)
     if entry_content_json(wanted) == entry_content_json(here):
         return "unchanged"

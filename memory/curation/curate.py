@@ -108,6 +108,7 @@ def ask_curator(
     for _ in range(MAX_ATTEMPTS):
         answer = complete(ChatRequest(model=model, messages=messages)).message
         try:
+            # Models wrap JSON in Markdown fences and sentences.
             start, end = answer.content.find("{"), answer.content.rfind("}")
             return CurationFindings.model_validate(json.loads(answer.content[start : end + 1]))
         except (ValueError, RecursionError) as error:
@@ -183,6 +184,7 @@ class _Curation:
         if isinstance(content, RejectedFinding):
             return content
         same = self._same(content)
+        # Otherwise the next run that teaches the same would bring back what a person revoked.
         if same is not None and same.status == "Revoked":
             return RejectedFinding(finding.summary, f"a person revoked the same: {same.id}")
         if same is not None:

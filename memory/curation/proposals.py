@@ -31,6 +31,7 @@ MAX_PROPOSALS_PER_RUN = 5
 _MIN_QUOTE_LENGTH = 8
 _DEFAULT_SCORE = 80
 
+# `\W` stands for any apostrophe: a typographic one must not hide a "don't".
 _INSTRUCTION = re.compile(
     r"\b(?:(?:always|never|must(?:n\Wt| not)?|shall|should|have to|do not|don\Wt|ignore"
     r"|disregard|from now on|make sure|be sure to|skip)\b|remember(?: to\b|\s*:))",
@@ -118,6 +119,8 @@ def review_finding(finding: CurationFinding, run: RunTranscript) -> EntryContent
     if scope is None:
         return RejectedFinding(finding.summary, f"the run had no {finding.scope}")
     quote = finding.evidence if _is_quoted(finding.evidence, run.intent) else ""
+    # A file of the repository could dictate a rule to the model; only the request cannot be
+    # forged.
     if finding.type not in AGENT_WRITABLE_TYPES and not _says_only(finding.text, quote):
         reason = f"a {finding.type} needs a quote from the request that has all its words"
         return RejectedFinding(finding.summary, reason)
@@ -167,6 +170,7 @@ def _scope(finding: CurationFinding, run: RunTranscript) -> Scope | None:
 
 
 def _is_quoted(quote: str, source: str) -> bool:
+    # Models often put a quote into quotation marks, or end it with an ellipsis.
     wanted = " ".join(quote.lower().split()).strip("\"'.…")
     return len(wanted) >= _MIN_QUOTE_LENGTH and wanted in " ".join(source.lower().split())
 

@@ -172,6 +172,7 @@ def render_block(
     An entry that does not fit is omitted, and the next one is tried.
     """
     block = NotebookBlock()
+    # Notes first: an instruction matters more than an example when the budget is small.
     for note in notes:
         if len(block.notes) < max_notes:
             block = _add(block, note, budget_tokens)

@@ -116,6 +116,8 @@ class Notebook:
             content = replace(content, status="Pending", protection="Normal")
         if author.kind == "agent":
             check_agent_may_write(content)
+        # Embedded before the transaction: a model may take seconds, in which no other process
+        # could write.
         vector = self.embeddings.vector_for(content)
         with notebook_transaction(self.engine) as connection:
             entry = store.insert_entry(connection, content, at=self.clock(), **info)
@@ -173,6 +175,7 @@ class Notebook:
             raise NoteInvalid("an agent cannot change notes or examples: it may write a new note")
         if author.kind != "person" and wanted.status == "Active":
             raise NoteInvalid("only a person makes a note or an example Active, or changes one")
+        # Before the transaction, as in `add`.
         vector = self.embeddings.vector_for_change(wanted)
         with notebook_transaction(self.engine) as connection:
             before = store.get_entry(connection, wanted.id)

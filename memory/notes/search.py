@@ -161,6 +161,7 @@ def choose_candidates(candidates: Sequence[Candidate], limit: int) -> list[Candi
         elif one.always_relevant:
             others.append(one)
     ranked = [*sorted(similar, key=Candidate.rank), *sorted(others, key=Candidate.rank)]
+    # Spare ones come last: they are used only where a better entry does not fit.
     spare = ranked[limit : limit * (1 + SPARE_FACTOR)]
     return [*sorted(ranked[:limit], key=Candidate.rank), *spare]
 

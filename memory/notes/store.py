@@ -66,6 +66,7 @@ def notebook_transaction(engine: Engine) -> Iterator[Connection]:
     updates first is locked until it ends.
     """
     with write_transaction(engine) as connection:
+        # Without this, two transactions on Postgres could each miss what the other writes.
         connection.execute(update(generation).values(number=generation.c.number + 1))
         yield connection
 
@@ -113,6 +114,7 @@ def get_entry(connection: Connection, ref: str, kind: EntryKind | None = None) -
     query = select_entries().where(entries.c.id.startswith(ref, autoescape=True)).limit(2)
     if kind is not None:
         query = query.where(entries.c.kind == kind)
+    # Many ids share a shorter start, and the next entry may take it.
     rows = connection.execute(query).all() if len(ref) >= 6 else []
     if len(rows) > 1:
         raise NoteNotFound(f"more than one {described} has an id that begins with {ref!r}")
@@ -203,6 +205,8 @@ def put_flags(connection: Connection, entry: Entry, flags: Sequence[ReviewFlag])
 
 def delete_flags_about(connection: Connection, other: Entry) -> None:
     """Delete every review flag that names `other`."""
+    # A substring of the JSON finds the candidates in both databases; the exact ids are compared
+    # below.
     names_it = cast(entries.c.flags, Text).contains(other.id, autoescape=True)
     for row in connection.execute(select_entries().where(names_it)).all():
         entry = entry_from_row(row)

@@ -274,6 +274,7 @@ def _count(connection: Connection, key: int, outcome: Outcome, at: datetime) -> 
         name = _COUNTERS[outcome]
         # In SQL, so that no count of another process is lost.
         connection.execute(update(playbooks).where(this).values({name: playbooks.c[name] + 1}))
+    # Executions of an import or of a resumed run may be older than the last use.
     is_later = or_(playbooks.c.last_used_at.is_(None), playbooks.c.last_used_at < at)
     connection.execute(update(playbooks).where(this, is_later).values(last_used_at=at))
 

@@ -43,15 +43,16 @@ _STATE = select(
     func.max(playbooks.c.key).label("last_key"),
     exists(select(outdated_playbooks.c.number)).label("is_outdated"),
     select(func.max(last_changes.c.number)).scalar_subquery().label("last_change"),
-    *(
-        query.scalar_subquery().label(name)
-        for name, query in {
-            "first_model": select(func.min(playbook_vectors.c.model)),
-            "last_model": select(func.max(playbook_vectors.c.model)),
-            "shortest": select(func.min(playbook_vectors.c.dimensions)).where(_OWN_VECTORS),
-            "longest": select(func.max(playbook_vectors.c.dimensions)).where(_OWN_VECTORS),
-        }.items()
-    ),
+    select(func.min(playbook_vectors.c.model)).scalar_subquery().label("first_model"),
+    select(func.max(playbook_vectors.c.model)).scalar_subquery().label("last_model"),
+    select(func.min(playbook_vectors.c.dimensions))
+    .where(_OWN_VECTORS)
+    .scalar_subquery()
+    .label("shortest"),
+    select(func.max(playbook_vectors.c.dimensions))
+    .where(_OWN_VECTORS)
+    .scalar_subquery()
+    .label("longest"),
 )
 """One row: the highest playbook key, whether changes wait to be numbered, the last numbered change,
 the models of the stored vectors, and the dimensions of those of the current model."""
@@ -129,6 +130,7 @@ class PlaybookIndex:
         if query is None or "length" in mismatches:
             return IndexMatches(scores, None, max_score, max_distance, None)
         near = self._nearest(query, where, depth, state)
+        # The limit is applied here, because Chroma's query has none.
         close = [pair for pair in near if pair[1] <= max_distance] if near is not None else None
         if close and len(close) == depth:
             max_distance = close[-1][1]

@@ -48,6 +48,7 @@ def record_run(
     stays.
     """
     with write_transaction(library.engine) as connection:
+        # A run that was cancelled and resumed gets its real outcome.
         executions.delete_neutral(connection, report.run_id)
     outcome = outcome_of(report)
     if verdict_later and outcome == "success":
@@ -120,6 +121,7 @@ class _Answer(BaseModel, frozen=True, extra="ignore"):
 
 def parse_reflection(text: str) -> Reflection | None:
     """Return the first JSON object of a model's answer as a reflection, or None."""
+    # Models wrap JSON in Markdown fences and sentences.
     start, end = text.find("{"), text.rfind("}")
     try:
         answer = _Answer.model_validate(json.loads(text[start : end + 1]))

@@ -98,6 +98,8 @@ class Library:
             PlaybookInvalid: a field is not valid.
         """
         content = validate_content(content)
+        # Embedded before the transaction: a model may take seconds, in which no other process
+        # could write.
         vectors = self.index.embed([embedding_text(content.title, content.use_case)])
         with write_transaction(self.engine) as connection:
             check(connection)

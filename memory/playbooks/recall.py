@@ -187,6 +187,7 @@ def _log(library: Library, recall: RecallResult, fitting: Collection[str], share
     run = {
         "run_id": recall.run_id,
         "at": library.clock(),
+        # Prompts come from webhooks and web pages too: Postgres refuses NUL bytes.
         "task": sanitize_text(recall.results.query)[:4_000],
         "held_out": recall.held_out,
         "share": share,

@@ -92,6 +92,7 @@ def estimate_tokens(text: str) -> int:
     """Return an upper estimate for any model: a token for three ASCII characters or one byte."""
     if text.isascii():
         return -(-len(text) // 3)
+    # Tokenizers fall back to one token a byte for scripts that they do not know.
     plain = sum(character < "\x80" for character in text)
     return -(-plain // 3) + len(text.encode("utf-8", "replace")) - plain
 

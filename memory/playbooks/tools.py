@@ -183,6 +183,8 @@ class Delete(_Args, frozen=True):
             if _own_draft(connection, self.id, caller) is not None:
                 count_write(connection, caller.run_id)
 
+        # The check runs in the transaction of the deletion, so no edit of a person comes in
+        # between.
         return {"deleted": library.delete(self.id, check=check)}
 
 

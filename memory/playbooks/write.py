@@ -65,6 +65,7 @@ def insert_playbook(
         "created_at": at,
         "updated_at": at,
     }
+    # 111 characters, a hyphen and eight of the id fill the column.
     key = _insert(connection, row, new.slug) or _insert(
         connection, row, f"{new.slug[:111]}-{new.id[:8]}"
     )
@@ -114,6 +115,7 @@ def delete_playbook(connection: Connection, ref: str) -> bool:
     key = connection.execute(store.select_by_ref(ref).with_only_columns(playbooks.c.key)).scalar()
     if key is None:
         return False
+    # The index learns of a deletion by the missing row.
     mark_outdated(connection, [key])
     connection.execute(delete(playbooks).where(playbooks.c.key == key))
     return True
@@ -143,6 +145,7 @@ def _insert(connection: Connection, row: dict[str, object], slug: str) -> int | 
         return None
     statement = insert(playbooks).values(**row, slug=slug).returning(playbooks.c.key)
     try:
+        # On Postgres a failed insert ends the transaction, unless a savepoint surrounds it.
         with connection.begin_nested():
             return int(connection.execute(statement).scalar_one())
     except IntegrityError:

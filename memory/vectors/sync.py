@@ -90,6 +90,7 @@ class IndexSync:
             with read_transaction(self._engine) as connection:
                 live, archived = _entries(connection, keys, self._model)
             found = {entry.key for entry in (*live, *archived)}
+            # A playbook without a vector is removed too: its old one is of another text or model.
             removed = [key for key in keys if key not in found]
             index.write(IndexUpdate(live, archived, removed, indexed))
             self._report(len(batch))
@@ -137,6 +138,8 @@ def _lock_texts(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
     """Return texts that stay as they are until the transaction ends, without locked playbooks."""
     query = select(playbooks.c.key, playbooks.c.title, playbooks.c.use_case)
     query = query.where(playbooks.c.key.in_(keys))
+    # A playbook that another transaction changes is not waited for: it stays queued, and the next
+    # search embeds it.
     rows = connection.execute(query.with_for_update(key_share=True, skip_locked=True))
     return {row.key: embedding_text(row.title, row.use_case) for row in rows}
 
