@@ -18,10 +18,7 @@ from memory.export_lines import (
     ExportLine,
     NoteTypeLine,
     PlaybookLine,
-    entry_line,
-    execution_line,
-    note_type_line,
-    playbook_line,
+    export_line,
     read_line,
 )
 from memory.notes import store as note_store
@@ -67,15 +64,15 @@ def export_store(library: Library) -> Iterator[str]:
     """
     with read_transaction(library.engine) as connection:
         for playbook in store.list_everything(connection):
-            yield playbook_line(playbook, store.history(connection, playbook.key))
+            yield export_line(playbook, store.history(connection, playbook.key))
         for execution in reversed(executions.list_executions(connection)):
-            yield execution_line(execution)
+            yield export_line(execution)
         for note_type in list_note_types(connection):
             if not note_type.standard:
-                yield note_type_line(note_type)
+                yield export_line(note_type)
         for row in connection.execute(note_store.select_entries().order_by(entries.c.key)).all():
             entry = note_store.entry_from_row(row)
-            yield entry_line(entry, note_store.entry_history(connection, entry.key))
+            yield export_line(entry, note_store.entry_history(connection, entry.key))
 
 
 def import_store(library: Library, book: Notebook, lines: Iterable[str]) -> Imported:

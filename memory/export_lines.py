@@ -7,7 +7,6 @@ takes nothing on trust: every field has a limit, and unknown fields are refused.
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -214,31 +213,32 @@ def read_line(number: int, line: str) -> ExportLine:
         ) from error
 
 
-def playbook_line(playbook: Playbook, history: Iterable[PlaybookVersion]) -> str:
-    """Return a playbook as a line."""
-    times = ("created_at", "updated_at", "last_used_at")
-    document = to_json(playbook, "id", "slug", "version", "source", "counts", *times)
-    document["content"] = content_json(playbook)
-    document["lessons"] = [to_json(lesson, "text", "run_id") for lesson in playbook.lessons]
-    return _dump("playbook", document | {"history": [to_json(past) for past in history]})
-
-
-def execution_line(execution: Execution) -> str:
-    """Return an execution as a line."""
-    return _dump("execution", {"execution": to_json(execution)})
-
-
-def entry_line(entry: Entry, history: Iterable[EntryVersion]) -> str:
-    """Return a note or an example as a line."""
-    facts = ("author", "source_run", "confidence", "flags", "created_at", "updated_at")
-    document = to_json(entry, "id", "version", *facts)
-    document["content"] = entry_content_json(entry)
-    return _dump(kind_of(entry), document | {"history": [to_json(past) for past in history]})
-
-
-def note_type_line(note_type: NoteType) -> str:
-    """Return a note type as a line."""
-    return _dump("note_type", {"note_type": asdict(note_type)})
+def export_line(
+    item: Playbook | Execution | NoteType | Entry,
+    history: Iterable[PlaybookVersion] | Iterable[EntryVersion] = (),
+) -> str:
+    """Return an item of the store as a line, a playbook or an entry with its history."""
+    versions = [to_json(version) for version in history]
+    times = ("created_at", "updated_at")
+    match item:
+        case Playbook():
+            type_ = "playbook"
+            document = to_json(
+                item, "id", "slug", "version", "source", "counts", "last_used_at", *times
+            )
+            document |= {"content": content_json(item), "history": versions}
+            document["lessons"] = [to_json(lesson, "text", "run_id") for lesson in item.lessons]
+        case Execution():
+            type_, document = "execution", {"execution": to_json(item)}
+        case NoteType():
+            type_, document = "note_type", {"note_type": to_json(item)}
+        case entry:
+            type_ = kind_of(entry)
+            facts = ("id", "version", "author", "source_run", "confidence", "flags")
+            document = to_json(entry, *facts, *times)
+            document |= {"content": entry_content_json(entry), "history": versions}
+    text = json.dumps({"format": FORMAT, "type": type_, **document}, ensure_ascii=False)
+    return sanitize_text(text)  # a store of an older version may hold unpaired surrogates
 
 
 def count_by_type(lines: Iterable[str]) -> dict[str, int]:
@@ -247,11 +247,6 @@ def count_by_type(lines: Iterable[str]) -> dict[str, int]:
     names |= {"example": "examples", "note_type": "note_types"}
     found = Counter(json.loads(line)["type"] for line in lines)
     return {name: found[type_] for type_, name in names.items()}
-
-
-def _dump(type_: str, document: dict[str, object]) -> str:
-    text = json.dumps({"format": FORMAT, "type": type_, **document}, ensure_ascii=False)
-    return sanitize_text(text)  # a store of an older version may hold unpaired surrogates
 
 
 def _check_versions(history: list[int], newest: int) -> None:

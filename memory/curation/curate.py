@@ -25,7 +25,9 @@ from memory.database import exclusive_lock, read_transaction, write_transaction
 from memory.errors import NoteInvalid, NoteNotFound
 from memory.notes import store as note_store
 from memory.notes.content import searchable_text
+from memory.notes.note_vectors import find_near_duplicates
 from memory.notes.notebook import Notebook
+from memory.notes.search import list_visible
 from memory.notes.types import Author, Entry, EntryContent, EntryFilter, ReviewFlag
 from memory.playbooks.learn import render_template
 from memory.scope import scope_label
@@ -131,7 +133,10 @@ def curation_prompt(run: RunTranscript, known: Sequence[str]) -> str:
 
 def _curate(book: Notebook, complete: Complete, model: str, run: RunTranscript) -> CurationResult:
     viewer = replace(run.viewer, agent=run.agent if run.agent in book.agents else None)
-    known = book.visible_notes(viewer, limit=MAX_KNOWN_NOTES)
+    with read_transaction(book.engine) as connection:
+        known = list_visible(
+            connection, "note", viewer, order="Recent", at=book.clock(), limit=MAX_KNOWN_NOTES
+        )
     found = ask_curator(complete, model, run, [_one_line(entry) for entry in known])
     if found is None:
         error = f"model {model} gave no answer in the requested form"
@@ -208,9 +213,12 @@ class _Curation:
         return None
 
     def _add(self, content: EntryContent, finding: CurationFinding) -> Entry:
-        flags = {
-            near.entry.id: review_flag(content, near) for near in self.book.near_duplicates(content)
-        }
+        flags: dict[str, ReviewFlag] = {}
+        vector = self.book.embeddings.vector_for(content)
+        if vector is not None and self.book.embedder is not None:
+            with read_transaction(self.book.engine) as connection:
+                near = find_near_duplicates(connection, content, vector, self.book.embedder.name)
+            flags = {one.entry.id: review_flag(content, one) for one in near}
         for number in finding.contradicts:
             if 0 < number <= len(self.known):
                 other = self.known[number - 1].id

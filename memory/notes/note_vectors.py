@@ -15,7 +15,13 @@ from memory.notes.types import Entry, EntryContent
 from memory.scope import Scope
 from memory.tables import entries, entry_vectors
 from memory.types import Embedder, Vector
-from memory.vectors.embeddings import PROBE_TEXT, TextToEmbed, embed_each, put_vector
+from memory.vectors.embeddings import (
+    PROBE_TEXT,
+    TextToEmbed,
+    cosine_distances,
+    embed_each,
+    put_vector,
+)
 
 BATCH = 200
 """Texts per request and transaction while missing embeddings are computed."""
@@ -122,19 +128,6 @@ class NoteEmbedder:
         except ModelUnavailable as error:
             _log.warning("notes are embedded later, by upkeep: %s", error)
             return None
-
-
-def cosine_distances(vectors: Sequence[bytes], query: Vector) -> list[float]:
-    """Return the cosine distance of each stored vector: 0 is identical, 2 is opposite."""
-    import numpy as np
-
-    target = np.asarray(query, dtype=np.float32)
-    stored = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), len(target))
-    lengths = np.sqrt(np.vecdot(stored, stored)) * np.linalg.norm(target)
-    # Not `@`: on a busy machine its threads wait for each other, fifty times as long.
-    products = np.vecdot(stored, target)
-    distances: list[float] = (1.0 - products / np.where(lengths > 0, lengths, 1.0)).tolist()
-    return [round(distance, 6) for distance in distances]
 
 
 def _delete(connection: Connection, key: int) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack, overload
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, delete
 
 from memory.database import open_database, read_transaction
 from memory.errors import NoteInvalid
@@ -24,9 +24,8 @@ from memory.notes.agent_settings import (
 )
 from memory.notes.content import C, check_agent_may_write, check_content, check_run_id
 from memory.notes.injection import Injection, inject
-from memory.notes.note_vectors import NearDuplicate, NoteEmbedder, find_near_duplicates
+from memory.notes.note_vectors import NoteEmbedder
 from memory.notes.run_history import RunHistory
-from memory.notes.search import list_visible
 from memory.notes.store import PERSON, NoteTypes, notebook_transaction
 from memory.notes.types import (
     Author,
@@ -42,6 +41,7 @@ from memory.notes.types import (
     ReviewFlag,
 )
 from memory.scope import Scope, validate_scope
+from memory.tables import entries
 from memory.types import Embedder
 
 Clock = Callable[[], datetime]
@@ -237,7 +237,8 @@ class Notebook:
         """
         with notebook_transaction(self.engine) as connection:
             entry = store.get_entry(connection, ref)
-            store.delete_entry(connection, entry)
+            connection.execute(delete(entries).where(entries.c.key == entry.key))
+            store.delete_flags_about(connection, entry)
         return entry
 
     def history(self, ref: str) -> Sequence[EntryVersion]:
@@ -245,29 +246,11 @@ class Notebook:
         with read_transaction(self.engine) as connection:
             return store.entry_history(connection, store.get_entry(connection, ref).key)
 
-    def near_duplicates(self, content: EntryContent) -> Sequence[NearDuplicate]:
-        """Return the nearest entries that an agent could be given together with this content.
-
-        Without an embedding model there are none.
-        """
-        vector = self.embeddings.vector_for(content)
-        if vector is None or self.embedder is None:
-            return ()
-        with read_transaction(self.engine) as connection:
-            return find_near_duplicates(connection, content, vector, self.embedder.name)
-
     def add_flag(self, ref: str, flag: ReviewFlag) -> None:
         """Add a review flag to an entry. This makes no new version."""
         with notebook_transaction(self.engine) as connection:
             entry = store.get_entry(connection, ref)
             store.put_flags(connection, entry, tuple(dict.fromkeys((*entry.flags, flag))))
-
-    def visible_notes(self, viewer: Scope, *, limit: int) -> Sequence[Entry]:
-        """Return the notes that a viewer may see, in the order of strategy Recent."""
-        with read_transaction(self.engine) as connection:
-            return list_visible(
-                connection, "note", viewer, order="Recent", at=self.clock(), limit=limit
-            )
 
     def agent_settings(self, name: str) -> AgentSettings:
         """Return an agent's settings.

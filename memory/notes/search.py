@@ -14,12 +14,12 @@ from typing import Literal, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, select
 
 from memory.notes.agent_settings import ExampleStrategy, NoteStrategy
-from memory.notes.note_vectors import cosine_distances
 from memory.notes.store import entries_by_key, entry_from_row, select_entries
 from memory.notes.types import ALWAYS_RELEVANT_TYPES, Entry, EntryFilter, EntryKind
 from memory.scope import Scope, scope_key, scope_level, visible_scopes
 from memory.tables import entries, entry_vectors, note_types
 from memory.types import Vector
+from memory.vectors.embeddings import cosine_distances
 
 Order = Literal["Recent", "All", "Rated"]
 

@@ -161,12 +161,6 @@ def update_entry(connection: Connection, wanted: Entry, *, author: Author, at: d
     return _add_version(connection, wanted.id, author, at)
 
 
-def delete_entry(connection: Connection, entry: Entry) -> None:
-    """Delete an entry, its history, and the review flags that name it."""
-    connection.execute(delete(entries).where(entries.c.key == entry.key))
-    delete_flags_about(connection, entry)
-
-
 def entry_history(connection: Connection, key: int) -> list[EntryVersion]:
     """Return every version, the newest first."""
     query = select(entry_versions).where(entry_versions.c.entry_key == key)

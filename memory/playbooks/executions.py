@@ -52,7 +52,8 @@ def record_execution(
     A version and a start that it does not name are those of the time when the run was shown
     playbooks; without a run, the version is the present one.
     """
-    shown_at = _shown_at(connection, execution.run_id) if execution.run_id else None
+    of_run = recalls.c.run_id == sanitize_text(execution.run_id or "")
+    shown_at = connection.execute(select(recalls.c.at).where(of_run)).scalar()
     version = execution.playbook_version
     if version is None and key is not None:
         version = _version_at(connection, key, shown_at)
@@ -207,11 +208,6 @@ def approve_failures(connection: Connection, key: int, texts: Sequence[str]) -> 
         document = _REFLECTION.dump_python(replace(reflection, told=told), mode="json")
         statement = update(executions).where(executions.c.id == id_)
         connection.execute(statement.values(reflection=document))
-
-
-def _shown_at(connection: Connection, run_id: str) -> datetime | None:
-    query = select(recalls.c.at).where(recalls.c.run_id == sanitize_text(run_id))
-    return connection.execute(query).scalar()
 
 
 def _version_at(connection: Connection, key: int, at: datetime | None) -> int | None:

@@ -213,7 +213,9 @@ def add_lessons(
     if run_id is not None:
         lock_until_commit(connection, f"run {run_id}")
     by_run = run_id is not None and not approved
-    free = MAX_LESSONS_PER_RUN - (_count_of_run(connection, run_id) if by_run else 0)
+    of_run = select(func.count()).select_from(lessons).where(lessons.c.run_id == run_id)
+    used = connection.execute(of_run).scalar_one() if by_run else 0
+    free = MAX_LESSONS_PER_RUN - used
     per = f"for run {run_id!r}" if by_run else "at a time"
     result = AddedLessons([], [])
     known = _digests(connection, key)
@@ -297,8 +299,3 @@ def _digests(connection: Connection, key: int) -> set[str]:
     """
     texts = connection.execute(select(lessons.c.text).where(lessons.c.playbook_key == key))
     return {lesson_digest(text) for text in texts.scalars()}
-
-
-def _count_of_run(connection: Connection, run_id: str | None) -> int:
-    query = select(func.count()).select_from(lessons).where(lessons.c.run_id == run_id)
-    return connection.execute(query).scalar_one()

@@ -153,16 +153,6 @@ def is_indexed(model: str) -> ColumnElement[bool]:
     return and_(by_model, _columns.dimensions == newest.limit(1).scalar_subquery())
 
 
-def load_lesson_vectors(
-    connection: Connection, ids: Sequence[int], model: str
-) -> dict[int, list[float]]:
-    """Return the vectors that this model made of these lessons."""
-    is_whole = func.length(lessons.c.vector) % 4 == 0
-    query = select(lessons.c.id, lessons.c.vector)
-    query = query.where(lessons.c.id.in_(ids), lessons.c.model == model, is_whole)
-    return {row.id: from_bytes(row.vector) for row in connection.execute(query)}
-
-
 def to_bytes(vector: Vector) -> bytes:
     """Return the vector as little-endian 32-bit floats."""
     import numpy as np  # here, because it takes a tenth of a second
@@ -176,3 +166,16 @@ def from_bytes(data: bytes) -> list[float]:
 
     numbers: list[float] = np.frombuffer(data, dtype="<f4").tolist()
     return numbers
+
+
+def cosine_distances(vectors: Sequence[bytes], query: Vector) -> list[float]:
+    """Return the cosine distance of each stored vector: 0 is identical, 2 is opposite."""
+    import numpy as np
+
+    target = np.asarray(query, dtype=np.float32)
+    stored = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), len(target))
+    lengths = np.sqrt(np.vecdot(stored, stored)) * np.linalg.norm(target)
+    # Not `@`: on a busy machine its threads wait for each other, fifty times as long.
+    products = np.vecdot(stored, target)
+    distances: list[float] = (1.0 - products / np.where(lengths > 0, lengths, 1.0)).tolist()
+    return [round(distance, 6) for distance in distances]
