@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from math import isfinite
 
 from pydantic import TypeAdapter, ValidationError
@@ -83,7 +84,9 @@ def first_problem(error: ValidationError) -> str:
 def to_json(value: object, *names: str) -> dict[str, object]:
     """Return a dataclass as a JSON object; `names` limits it to these fields."""
     document: dict[str, object] = _ANYTHING.dump_python(value, mode="json")
-    return {name: document[name] for name in names or document}
+    # pydantic writes UTC as Z, which Python cannot parse before version 3.11.
+    moments = {n: v.isoformat() for n, v in vars(value).items() if isinstance(v, datetime)}
+    return {name: (document | moments)[name] for name in names or document}
 
 
 def content_json(content: PlaybookContent) -> dict[str, object]:
