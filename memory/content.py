@@ -1,4 +1,4 @@
-"""Validation of playbook content, its JSON form, slugs and digests."""
+"""Validation of playbook content, its forms as JSON and as text, slugs and digests."""
 
 import hashlib
 import json
@@ -233,7 +233,7 @@ def parse_changes(text: str) -> PlaybookChanges:
 
 
 def playbook_to_text(playbook: Playbook) -> str:
-    """Return a playbook as text, with everything that an agent would be told."""
+    """Return a playbook as text, with everything that prompts show of it."""
     counts = playbook.counts
     lines = [
         f"{playbook.title} ({playbook.slug}, version {playbook.version}, {playbook.status})",

@@ -1,4 +1,4 @@
-"""Embeddings of notes and examples: computed on save, or later if the model did not answer."""
+"""Embeddings of notes and examples, computed on save or later, and near duplicates by them."""
 
 import logging
 from collections.abc import Sequence
@@ -27,6 +27,12 @@ BATCH = 200
 """Texts per request and transaction while missing embeddings are computed."""
 
 _log = logging.getLogger(__name__)
+
+
+NEAR_DISTANCE = 0.35
+"""Cosine distance below which two entries are near duplicates."""
+
+MAX_NEAR_DUPLICATES = 3
 
 
 @dataclass(frozen=True)
@@ -132,12 +138,6 @@ class NoteEmbedder:
 
 def _delete(connection: Connection, key: int) -> None:
     connection.execute(delete(entry_vectors).where(entry_vectors.c.entry_key == key))
-
-
-NEAR_DISTANCE = 0.35
-"""Cosine distance below which two entries are near duplicates."""
-
-MAX_NEAR_DUPLICATES = 3
 
 
 class NearDuplicate(NamedTuple):

@@ -1,4 +1,4 @@
-"""Search for the notes and examples of one request, by meaning or by date.
+"""Search for the notes and examples of one request, by meaning or by date; lists for people.
 
 A viewer's search reads the entries of the viewer's own scopes and nothing else. A search by
 meaning compares the task with every one of them: it misses none, and there is no index that
@@ -36,6 +36,10 @@ _WITHOUT_VECTOR: Mapping[EntryKind, str] = {
     "note": "of these only constraints and preferences were considered",
     "example": "these were not considered",
 }
+
+
+_MAX_WORDS = 100
+"""Words of a filter's text that are used: databases limit the parameters of a statement."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,10 +209,6 @@ def _order_columns(order: Order) -> list[ColumnElement[object]]:
             return [entries.c.created_at, entries.c.key]
         case "Rated":
             return [entries.c.score.desc(), *newest_first]
-
-
-_MAX_WORDS = 100
-"""Words of a filter's text that are used: databases limit the parameters of a statement."""
 
 
 def list_entries(connection: Connection, kind: EntryKind, where: EntryFilter) -> list[Entry]:

@@ -1,6 +1,7 @@
 """SQL statements that read and write notes and examples, each within the caller's transaction.
 
-Functions that write need the connection of `notebook_transaction`.
+Functions that write need the connection of `notebook_transaction`. `NoteTypes` stores the
+categories of notes: five standard ones, and the user's own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -297,7 +298,7 @@ class NoteTypes:
             return list_note_types(connection)
 
     def save(self, wanted: NoteType) -> NoteType:
-        """Store a note type, replacing one with the same name in any case; return what is stored.
+        """Store a note type, replacing one with the same name in any case; return it as stored.
 
         Raises:
             NoteInvalid: it is not valid, or would change the base type of a standard type.

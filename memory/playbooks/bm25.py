@@ -1,4 +1,4 @@
-"""BM25 over the table `words`, the same on SQLite and Postgres, at a bounded cost.
+"""Word stems of texts, and BM25 over the table `words`: the same on SQLite and Postgres.
 
 Only the `MAX_PLAYBOOKS_PER_WORD` playbooks with the highest impact are read for each word, and
 the frequency of a more common word is estimated. Below that number the scores are exact.
@@ -31,6 +31,24 @@ MAX_PLAYBOOKS_PER_WORD = 1_000
 
 MIN_WEIGHT_SHARE = 0.01
 """Words below this share of the query's weight are skipped: nearly every playbook has them."""
+
+K1 = 1.2
+B = 0.75
+TYPICAL_LENGTH = 60.0
+"""Stands for BM25's average length. A constant keeps the impacts of one playbook independent of
+all others."""
+
+MAX_QUERY_WORDS = 24
+_MAX_WORD_LENGTH = 40
+_MAX_WORDS = 2_000
+_WORD = re.compile(r"[぀-ヿ㐀-鿿가-힣]|[^\W_]+")
+_COMMON_WORDS = (
+    "a an and are as at be by can do does for from has have how i if in into is it its me my of "
+    "on or our so that the their them then there these this to up was we what when where which "
+    "who will with you your"
+)
+_STOP_WORDS = frozenset(_COMMON_WORDS.split())
+_ENDINGS = (("ies", "y"), ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""), ("es", ""), ("s", ""))
 
 
 class WordMatches(NamedTuple):
@@ -112,25 +130,6 @@ def _count_of_word(number: int) -> "Select[tuple[str, int, int]]":
         func.count().label("number"),
         func.max(first.c.playbook_key).label("last"),
     ).select_from(first)
-
-
-K1 = 1.2
-B = 0.75
-TYPICAL_LENGTH = 60.0
-"""Stands for BM25's average length. A constant keeps the impacts of one playbook independent of
-all others."""
-
-MAX_QUERY_WORDS = 24
-_MAX_WORD_LENGTH = 40
-_MAX_WORDS = 2_000
-_WORD = re.compile(r"[぀-ヿ㐀-鿿가-힣]|[^\W_]+")
-_COMMON_WORDS = (
-    "a an and are as at be by can do does for from has have how i if in into is it its me my of "
-    "on or our so that the their them then there these this to up was we what when where which "
-    "who will with you your"
-)
-_STOP_WORDS = frozenset(_COMMON_WORDS.split())
-_ENDINGS = (("ies", "y"), ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""), ("es", ""), ("s", ""))
 
 
 def tokenize(text: str) -> list[str]:

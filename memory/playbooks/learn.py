@@ -44,7 +44,7 @@ def record_run(
 
     Credit goes to the playbooks that the agents named, else to those they read, else to the best
     one they were shown. The best of these gets the reflection. A run without any is recorded too.
-    A run that was recorded as neutral and resumed is recorded anew; an outcome that a person gave
+    A run that was recorded as neutral and resumed is recorded again; an outcome that a person gave
     stays.
     """
     with write_transaction(library.engine) as connection:
@@ -97,7 +97,7 @@ def can_reflect(library: Library, report: RunReport) -> bool:
 
 
 def reflect(complete: Complete, model: str, report: RunReport) -> Reflection | None:
-    """Ask a model what a run teaches; return None if its answer is not what was asked for.
+    """Ask a model what a run teaches; return None if its answer has another form.
 
     Prompt and answer are bounded in size, which bounds the cost.
 

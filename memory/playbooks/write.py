@@ -1,4 +1,4 @@
-"""Writes playbooks: content, tags, versions, word index and vector in one transaction."""
+"""Writes playbooks: content, tags, versions and word index in one transaction; their lessons."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -34,6 +34,13 @@ from memory.vectors import embeddings
 
 WriteCheck = Callable[[Connection], None]
 """Runs in the transaction of a write, before it; raises if the write is not allowed."""
+
+
+MAX_LESSONS_PER_RUN = 3
+"""Lessons that one run, or one reflection, may add."""
+
+LESSON_LIMIT = 1_000
+"""Characters stored of a lesson."""
 
 
 def no_check(_: Connection) -> None:
@@ -173,13 +180,6 @@ def _write_parts(
 
 def _embedding_text(content: PlaybookContent) -> str:
     return embedding_text(content.title, content.use_case)
-
-
-MAX_LESSONS_PER_RUN = 3
-"""Lessons that one run, or one reflection, may add."""
-
-LESSON_LIMIT = 1_000
-"""Characters stored of a lesson."""
 
 
 class RejectedLesson(NamedTuple):

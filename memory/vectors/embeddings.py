@@ -31,7 +31,7 @@ PROBE_TEXT = "a playbook"
 """A text that no working model refuses."""
 
 _columns = playbook_vectors.c
-# A vector cut short by a damaged disk is made anew: numpy could not read it.
+# A vector cut short by a damaged disk is embedded again: numpy could not read it.
 _IS_WHOLE = func.length(_columns.vector) == 4 * _columns.dimensions
 _HAS_VECTOR = and_(_columns.playbook_key == playbooks.c.key, _IS_WHOLE)
 _HAS_NO_VECTOR = ~exists().where(_HAS_VECTOR)

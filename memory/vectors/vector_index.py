@@ -4,7 +4,7 @@ It is derived data: every vector is in the database too, so the index can be reb
 
 Chroma damages its folder if one process writes while another has it open. So every operation
 locks the folder, and every write changes the folder's generation: a process that finds another
-generation than at its last operation opens Chroma anew. A process that dies during a write or
+generation than at its last operation opens Chroma again. A process that dies during a write or
 while opening leaves a mark. The next process then tests the folder with
 `chroma.probe`, because a damaged folder can crash the process that opens it.
 """
