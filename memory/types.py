@@ -1,4 +1,4 @@
-"""Types of the playbook memory: playbooks, executions, search queries and results, options."""
+"""Types of the playbook memory. This module imports nothing heavy: every run imports it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
