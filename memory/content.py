@@ -1,15 +1,17 @@
-"""Validation of playbook content, its JSON form, slugs and digests."""
+"""Validation of playbook content, its forms as JSON and as text, slugs and digests."""
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from math import isfinite
 
 from pydantic import TypeAdapter, ValidationError
 
 from memory.errors import PlaybookInvalid
-from memory.types import Playbook, PlaybookContent, PlaybookStep
+from memory.types import Playbook, PlaybookChanges, PlaybookContent, PlaybookStep
 
 TITLE_LIMIT = 255
 TEXT_LIMIT = 100_000
@@ -23,6 +25,7 @@ _MAX_TAGS = 50
 _MAX_JSON_DEPTH = 50
 _MAX_INTEGER_BITS = 1_024
 _CONTENT = TypeAdapter(PlaybookContent)
+_ANYTHING = TypeAdapter(object)
 CONTENT_FIELDS = tuple(PlaybookContent.__dataclass_fields__)
 
 
@@ -48,6 +51,7 @@ def validate_content(content: PlaybookContent) -> PlaybookContent:
         title=" ".join(content.title.split()),
         category=content.category.strip(),
         steps=_in_order(content.steps),
+        # Sorted, so that the same tags in another order are no change.
         tags=tuple(sorted({tag.strip() for tag in content.tags if tag.strip()})),
     )
 
@@ -66,16 +70,28 @@ def parse_content(document: object) -> PlaybookContent:
     try:
         return _CONTENT.validate_python(document, extra="forbid")
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise PlaybookInvalid(f"not a playbook: {field!r}: {first['msg']}") from error
+        raise PlaybookInvalid(f"not a playbook: {first_problem(error)}") from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first field that pydantic refused, and why, in one line."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{field!r}: {message}" if field else message
+
+
+def to_json(value: object, *names: str) -> dict[str, object]:
+    """Return a dataclass as a JSON object; `names` limits it to these fields."""
+    document: dict[str, object] = _ANYTHING.dump_python(value, mode="json")
+    # pydantic writes UTC as Z, which Python cannot parse before version 3.11.
+    moments = {n: v.isoformat() for n, v in vars(value).items() if isinstance(v, datetime)}
+    return {name: (document | moments)[name] for name in names or document}
 
 
 def content_json(content: PlaybookContent) -> dict[str, object]:
     """Return the content as a JSON object; `parse_content` reads it back."""
-    plain = PlaybookContent(**{name: getattr(content, name) for name in CONTENT_FIELDS})
-    document: dict[str, object] = _CONTENT.dump_python(plain, mode="json")
-    return document
+    return to_json(content, *CONTENT_FIELDS)
 
 
 def content_of(playbook: Playbook) -> PlaybookContent:
@@ -86,19 +102,12 @@ def content_of(playbook: Playbook) -> PlaybookContent:
 def playbook_json(playbook: Playbook) -> dict[str, object]:
     """Return a playbook as `--json`, the pages and the agents' tools show it."""
     return {
-        "id": playbook.id,
-        "slug": playbook.slug,
-        "version": playbook.version,
+        **to_json(playbook, "id", "slug", "version"),
         **content_json(playbook),
         "lessons": [lesson.text for lesson in playbook.lessons],
-        "successes": playbook.counts.successes,
-        "partials": playbook.counts.partials,
-        "failures": playbook.counts.failures,
+        **to_json(playbook.counts),
         "confidence": round(playbook.confidence, 4),
-        "created_at": playbook.created_at.isoformat(),
-        "updated_at": playbook.updated_at.isoformat(),
-        "last_used_at": playbook.last_used_at and playbook.last_used_at.isoformat(),
-        "source": playbook.source,
+        **to_json(playbook, "created_at", "updated_at", "last_used_at", "source"),
     }
 
 
@@ -115,6 +124,7 @@ def embedding_text(title: str, use_case: str) -> str:
 def normalized_digest(text: str) -> str:
     """Return a digest that ignores case, spaces and punctuation."""
     words = re.findall(r"\w+", text.lower())
+    # A text of punctuation alone has no words, and must not equal every other such text.
     return hashlib.sha256(" ".join(words or [text]).encode("utf-8", "replace")).hexdigest()[:32]
 
 
@@ -124,6 +134,7 @@ def lesson_digest(text: str) -> str:
     Punctuation elsewhere counts: it may be the point of a lesson (-1, C++, < 60).
     """
     words = " ".join(text.lower().split())
+    # A lesson of punctuation alone stays distinct as well.
     return hashlib.sha256((words.rstrip(".,;:!?… ") or words).encode()).hexdigest()[:32]
 
 
@@ -191,3 +202,61 @@ def _check_text(field: str, text: str, limit: int) -> None:
         raise PlaybookInvalid(
             f"{field} has a NUL byte or an unpaired surrogate: {text[:40]!r}. Remove it"
         )
+
+
+def playbook_to_json(playbook: Playbook) -> str:
+    """Return the content as JSON to edit, with invisible characters escaped as `\\u202e`."""
+    # An editor would hide direction marks and zero-width characters of a hostile text.
+    text = json.dumps(content_json(playbook), indent=2, ensure_ascii=False) + "\n"
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def parse_json(text: str) -> object:
+    """Return the value of a JSON text.
+
+    Raises:
+        PlaybookInvalid: it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:  # also integers of more than 4,300 digits
+        raise PlaybookInvalid(f"not a playbook: {error}. Write it as a JSON object") from error
+
+
+def parse_changes(text: str) -> PlaybookChanges:
+    """Return an edited JSON document as changes of every field.
+
+    Raises:
+        PlaybookInvalid: it is not a playbook.
+    """
+    return PlaybookChanges(**vars(parse_content(parse_json(text))))
+
+
+def playbook_to_text(playbook: Playbook) -> str:
+    """Return a playbook as text, with everything that prompts show of it."""
+    counts = playbook.counts
+    lines = [
+        f"{playbook.title} ({playbook.slug}, version {playbook.version}, {playbook.status})",
+        f"id: {playbook.id}",
+        f"confidence: {playbook.confidence:.0%}, {counts.succeeded} good, {counts.failures} failed",
+    ]
+    if playbook.use_case:
+        lines.append(f"when: {playbook.use_case}")
+    if playbook.category or playbook.tags:
+        lines.append(f"filed under: {', '.join((playbook.category or '-', *playbook.tags))}")
+    lines += [playbook.process] if playbook.process else []
+    lines += [line for step in playbook.steps for line in _step_lines(step)]
+    lines += [f"lesson: {lesson.text}" for lesson in playbook.lessons]
+    lines += [f"notes: {playbook.notes}"] if playbook.notes else []
+    return "\n".join(lines)
+
+
+def _step_lines(step: PlaybookStep) -> list[str]:
+    args = json.dumps(step.tool_args, ensure_ascii=False) if step.tool_args else ""
+    parts = {
+        "tool": f"{step.tool} {args}".strip(),
+        "expect": step.expected,
+        "otherwise": step.fallback,
+    }
+    details = [f"     {name}: {text}" for name, text in parts.items() if text]
+    return [f"  {step.order}. {step.action}", *details]

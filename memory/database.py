@@ -40,6 +40,8 @@ REVISION = "0010"
 WRITE_LOCK_WAIT_S = 60
 """Seconds that a writer waits for another one on SQLite."""
 
+# In WAL mode synchronous=NORMAL cannot damage the file: a power cut may lose the last commits, a
+# killed process loses none.
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "mmap_size=268435456")
 _ADVISORY_LOCK = text("SELECT pg_advisory_xact_lock(:n)")
 _WRITE_LOCK = "write lock"
@@ -85,6 +87,7 @@ def write_transaction(engine: Engine) -> Iterator[Connection]:
 @contextmanager
 def read_transaction(engine: Engine) -> Iterator[Connection]:
     """Open a transaction that sees one consistent state of the database."""
+    # SQLite reads one state from the first statement on; Postgres does so at this level only.
     snapshot = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
     with (
         translated_errors(engine.url),
@@ -186,6 +189,7 @@ def back_up(path: Path) -> Path:
     prefix = f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}-"
     try:
         folder = mkdtemp(prefix=prefix, dir=path.parent)
+        # The newest commits may be in the log only.
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
             if path.with_name(name).exists():
                 shutil.copy2(path.with_name(name), folder)
@@ -225,6 +229,8 @@ def _sqlite_engine(url: URL) -> Engine:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreUnavailable(f"cannot make {path.parent}: {error.strerror}") from error
+    # isolation_level None: sqlite3 would otherwise begin transactions itself, without the write
+    # lock.
     arguments = {"timeout": WRITE_LOCK_WAIT_S, "isolation_level": None}
     engine = create_engine(url, connect_args=arguments)
     event.listen(engine, "connect", _set_pragmas)
@@ -292,12 +298,14 @@ def _migrate(engine: Engine, url: URL) -> None:
     if spec is None or spec.origin is None:
         raise StoreUnavailable("this Harness is installed without its migrations: install it again")
     config = Config()
+    # Alembic reads the option with ConfigParser, which interpolates %.
     config.set_main_option("script_location", str(Path(spec.origin).parent).replace("%", "%%"))
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     with (
         exclusive_lock(engine, "migrate"),
         engine.connect().execution_options(writes=True) as connection,
     ):
+        # Asked again: another process may have migrated while this one waited.
         found = _revision(connection)
         if found is not None and found not in known:
             raise StoreTooNew(
@@ -310,6 +318,7 @@ def _migrate(engine: Engine, url: URL) -> None:
 
 
 def _lock_number(name: str) -> int:
+    # Postgres takes a signed 64-bit number, so seven bytes are used.
     return int.from_bytes(sha256(f"harness {name}".encode()).digest()[:7])
 
 

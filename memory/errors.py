@@ -2,7 +2,6 @@
 
 HarnessError
 ├── StaleUpdate                  exit 1   the entry was changed since it was read
-├── ImportIncomplete             exit 1   only a part of a file was imported
 ├── BadInput
 │   ├── PlaybookInvalid          exit 2
 │   ├── PlaybookNotFound         exit 2
@@ -41,10 +40,6 @@ class AgentUnknown(BadInput):
 
 class StaleUpdate(HarnessError):
     """The entry is no longer at the version that the change was made from."""
-
-
-class ImportIncomplete(HarnessError):
-    """An import stopped before the end of its file; the message says where, and why."""
 
 
 class StoreUnavailable(Unavailable):

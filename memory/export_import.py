@@ -6,48 +6,37 @@ Importing the same file again changes nothing. An entry that is newer here than 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain
-from time import sleep
 
 from sqlalchemy import Column, Connection, delete, insert, update
 
-from contracts.errors import HarnessError, Interrupted
 from memory.content import content_json, content_of
-from memory.database import exclusive_lock, read_transaction
-from memory.errors import ImportIncomplete, NoteNotFound
+from memory.database import read_transaction
+from memory.errors import NoteNotFound
 from memory.export_lines import (
     EntryLine,
     ExecutionLine,
+    ExportLine,
     NoteTypeLine,
     PlaybookLine,
-    entry_line,
-    execution_line,
-    note_type_line,
-    playbook_line,
+    export_line,
     read_line,
 )
 from memory.notes import store as note_store
+from memory.notes.agent_settings import check_agent
 from memory.notes.content import entry_content_json, kind_of
-from memory.notes.note_types import list_note_types
 from memory.notes.notebook import Notebook
-from memory.notes.tables import entries, entry_versions, notebook_transaction
-from memory.notes.types import Author, Entry, NoteType, ReviewFlag
+from memory.notes.store import list_note_types, notebook_transaction
+from memory.notes.types import Author, NoteType, ReviewFlag
 from memory.playbooks import executions, store
-from memory.playbooks.lessons import import_lessons
 from memory.playbooks.library import Library
-from memory.playbooks.write import PlaybookIdentity, insert_playbook, update_playbook
-from memory.tables import playbooks, versions
+from memory.playbooks.write import (
+    PlaybookIdentity,
+    import_lessons,
+    insert_playbook,
+    update_playbook,
+)
+from memory.tables import entries, entry_versions, note_types, playbooks, versions
 from memory.types import Execution, Playbook
-
-GROUPS_PER_TRANSACTION = 50
-"""Playbooks or entries that are imported before other writers get their turn."""
-
-PAUSE_S = 0.01
-"""Pause between two transactions, longer than other writers wait before they ask for the lock."""
-
-_GroupLine = PlaybookLine | ExecutionLine | EntryLine
-_Group = list[_GroupLine]
-"""A playbook's lines, the most advanced first, then its executions; or one other line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,119 +64,76 @@ def export_store(library: Library) -> Iterator[str]:
     """
     with read_transaction(library.engine) as connection:
         for playbook in store.list_everything(connection):
-            yield playbook_line(playbook, store.history(connection, playbook.key))
+            yield export_line(playbook, store.history(connection, playbook.key))
         for execution in reversed(executions.list_executions(connection)):
-            yield execution_line(execution)
+            yield export_line(execution)
         for note_type in list_note_types(connection):
             if not note_type.standard:
-                yield note_type_line(note_type)
+                yield export_line(note_type)
         for row in connection.execute(note_store.select_entries().order_by(entries.c.key)).all():
             entry = note_store.entry_from_row(row)
-            yield entry_line(entry, note_store.entry_history(connection, entry.key))
+            yield export_line(entry, note_store.entry_history(connection, entry.key))
 
 
 def import_store(library: Library, book: Notebook, lines: Iterable[str]) -> Imported:
-    """Import the lines of an export, also of formats 1 to 3.
+    """Import the lines of an export, also of formats 1 to 3: all of them, or none.
 
     All lines are validated before the first is imported. A playbook or entry that exists here, by
     its id, is replaced only by a higher version, and stays archived or Revoked if it is. Executions
     that are not known here are counted; those that are pending here get the file's outcome.
 
     Raises:
-        PlaybookInvalid: a line was changed by hand; it is named, and nothing was imported.
-        ImportIncomplete, Interrupted: how many lines were imported before the import stopped.
+        PlaybookInvalid: a line was changed by hand; it is named.
+        AgentUnknown: a note or an example is for an agent that does not exist here.
     """
     read = [read_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     for line in read:
         if isinstance(line, EntryLine) and line.content.scope.agent is not None:
-            book.agent_settings(line.content.scope.agent)  # raises AgentUnknown
-    note_types = [line.note_type for line in read if isinstance(line, NoteTypeLine)]
-    groups = _groups(line for line in read if not isinstance(line, NoteTypeLine))
+            check_agent(line.content.scope.agent, book.agents)
     done: dict[str, list[str]] = {name: [] for name in Imported.__dataclass_fields__}
-    imported = 0
-    try:
-        with exclusive_lock(library.engine, "import"):
-            for how, name in _import_note_types(book, note_types):
-                done[how].append(name)
-            imported = len(note_types)
-            for start in range(0, len(groups), GROUPS_PER_TRANSACTION):
-                batch = groups[start : start + GROUPS_PER_TRANSACTION]
-                with notebook_transaction(library.engine) as connection:
-                    new = [_import_group(connection, book, g, library.clock()) for g in batch]
-                for how, name in chain.from_iterable(new):
-                    done[how].append(name)
-                imported += sum(map(len, batch))
-                sleep(PAUSE_S)
-    except KeyboardInterrupt as error:
-        raise Interrupted(_stopped("interrupted", imported, len(read))) from error
-    except HarnessError as error:
-        if not imported:
-            raise
-        raise ImportIncomplete(_stopped(str(error), imported, len(read))) from error
+    new_ids: set[str] = set()
+    at = library.clock()
+    # One transaction: a process that is killed leaves no half of an import.
+    with notebook_transaction(library.engine) as connection:
+        for line in sorted(read, key=_order):
+            match line:
+                case NoteTypeLine(note_type=note_type):
+                    how = _import_note_type(connection, note_type)
+                    done[how].append(note_type.name)
+                case PlaybookLine():
+                    playbook, how = _import_playbook(connection, line, at)
+                    done[how].append(playbook.slug)
+                    new_ids |= {line.id} if how == "created" else set()
+                case ExecutionLine(execution=execution):
+                    # The export has the counts of a playbook that is new here.
+                    counts = execution.playbook_id not in new_ids
+                    if _import_execution(connection, execution, at, counts=counts):
+                        done["executions"].append(execution.id)
+                case EntryLine():
+                    done[_import_entry(connection, book, line)].append(line.id)
     book.embeddings.embed_missing()
     return Imported(**{how: tuple(names) for how, names in done.items()})
 
 
-def _stopped(reason: str, imported: int, total: int) -> str:
-    rest = "import the same file again for the rest" if imported else "nothing was imported"
-    return f"{reason}. {imported} of {total} lines were imported: {rest}"
-
-
-def _groups(lines: Iterable[_GroupLine]) -> list[_Group]:
-    """Group each playbook with its executions."""
-    by_playbook: dict[str, _Group] = {}
-    others: list[_Group] = []
-    for line in sorted(lines, key=_progress, reverse=True):
-        match line:
-            case PlaybookLine():
-                by_playbook.setdefault(line.id, []).append(line)
-            case ExecutionLine() if line.execution.playbook_id in by_playbook:
-                by_playbook[line.execution.playbook_id].append(line)
-            case _:
-                others.append([line])
-    return [*by_playbook.values(), *others]
-
-
-def _progress(line: _GroupLine) -> tuple[int, int, int]:
-    """Sort key: playbooks before all other lines, the highest version and counts last."""
+def _order(line: ExportLine) -> tuple[int, int, int]:
+    """Sort key: playbooks before their executions, the highest version and counts first."""
     match line:
-        case PlaybookLine():
-            counts = line.counts
-            total = counts.successes + counts.partials + counts.failures
-            return (1, line.version, total)
-        case EntryLine():
-            return (0, line.version, 0)
-        case _:
+        case NoteTypeLine():
             return (0, 0, 0)
+        case PlaybookLine(counts=counts):
+            return (1, -line.version, -counts.successes - counts.partials - counts.failures)
+        case ExecutionLine():
+            return (2, 0, 0)
+        case EntryLine():
+            return (3, -line.version, 0)
 
 
-def _import_note_types(book: Notebook, wanted: Iterable[NoteType]) -> Iterator[tuple[str, str]]:
-    known = {note_type.name.lower() for note_type in book.types.list()}
-    for note_type in wanted:
-        if note_type.name.lower() in known:
-            yield "unchanged", note_type.name
-        else:
-            yield "created", book.types.save(note_type).name
-
-
-def _import_group(
-    connection: Connection, book: Notebook, group: _Group, at: datetime
-) -> list[tuple[str, str]]:
-    """Import the lines; return for each what was done, and to what."""
-    done: list[tuple[str, str]] = []
-    was_created = False
-    for line in group:
-        match line:
-            case PlaybookLine():
-                playbook, how = _import_playbook(connection, line, at)
-                was_created = was_created or how == "created"
-                done.append((how, playbook.slug))
-            case ExecutionLine():
-                if _import_execution(connection, line.execution, at, counted=was_created):
-                    done.append(("executions", line.execution.id))
-            case EntryLine():
-                done.append((_import_entry(connection, book, line), line.id))
-    return done
+def _import_note_type(connection: Connection, note_type: NoteType) -> str:
+    if any(one.name.lower() == note_type.name.lower() for one in list_note_types(connection)):
+        return "unchanged"
+    # A standard type cannot be removed, so a file must not make one.
+    connection.execute(insert(note_types).values(**vars(replace(note_type, standard=False))))
+    return "created"
 
 
 def _import_playbook(
@@ -202,7 +148,16 @@ def _import_playbook(
     if here is None:
         identity = PlaybookIdentity(line.id, line.slug)
         here = insert_playbook(connection, content, source=line.source, at=at, identity=identity)
-        _restore_history(connection, here, line)
+        values = {
+            **line.counts.model_dump(),
+            "version": line.version,
+            "created_at": line.created_at or at,
+            "updated_at": line.updated_at or at,
+            "last_used_at": line.last_used_at,
+        }
+        connection.execute(update(playbooks).where(playbooks.c.key == here.key).values(**values))
+        past = [{**one.model_dump(), "content": content_json(one.content)} for one in line.history]
+        _restore_versions(connection, versions.c.playbook_key, here.key, line.version, past)
         how = "created"
     elif content_of(here) == content:
         how = "unchanged"
@@ -214,20 +169,6 @@ def _import_playbook(
     lessons = [(lesson.text, lesson.run_id) for lesson in line.lessons]
     import_lessons(connection, here.key, lessons, at)
     return here, how
-
-
-def _restore_history(connection: Connection, new: Playbook, line: PlaybookLine) -> None:
-    """Give a new playbook the counts, times and versions of the export."""
-    values = {
-        **line.counts.model_dump(),
-        "version": line.version,
-        "created_at": line.created_at or new.created_at,
-        "updated_at": line.updated_at or new.updated_at,
-        "last_used_at": line.last_used_at,
-    }
-    connection.execute(update(playbooks).where(playbooks.c.key == new.key).values(**values))
-    past = [{**one.model_dump(), "content": content_json(one.content)} for one in line.history]
-    _restore_versions(connection, versions.c.playbook_key, new.key, line.version, past)
 
 
 def _restore_versions(
@@ -248,16 +189,16 @@ def _restore_versions(
 
 
 def _import_execution(
-    connection: Connection, execution: Execution, at: datetime, *, counted: bool
+    connection: Connection, execution: Execution, at: datetime, *, counts: bool
 ) -> bool:
-    """Import an execution; `counted`: the counts of its playbook come from the export."""
+    """Import an execution, and count it if it `counts`; return False if nothing changed."""
     key: int | None = None
     if execution.playbook_id is not None:
         playbook = store.by_id(connection, [execution.playbook_id]).get(execution.playbook_id)
         if playbook is None:
             return False
         key = playbook.key
-    keep = executions.import_execution if counted or key is None else executions.record_execution
+    keep = executions.record_execution if counts and key else executions.import_execution
     if keep(connection, key, execution, at):
         return True
     has_expired = execution.outcome == "neutral" and execution.expires_at is not None
@@ -281,12 +222,26 @@ def _import_entry(connection: Connection, book: Notebook, line: EntryLine) -> st
             confidence=line.confidence,
             flags=flags,
         )
-        _restore_entry(connection, new, line)
+        # The id, times and versions are those of the export.
+        values = {"id": line.id, "version": line.version, "created_at": line.created_at}
+        connection.execute(update(entries).where(entries.c.key == new.key).values(**values))
+        past: list[dict[str, object]] = [
+            {
+                "version": one.version,
+                "at": one.at,
+                "author": one.author.kind,
+                "author_name": one.author.name,
+                "content": entry_content_json(one.content),
+            }
+            for one in line.history
+        ]
+        _restore_versions(connection, entry_versions.c.entry_key, new.key, line.version, past)
         return "created"
     if kind_of(here) != line.type:
         return "kept"
     if here.status == "Revoked":
         content = replace(content, status="Revoked")
+    # One less, because `update_entry` stores the next version.
     wanted = replace(here, **vars(content), version=line.version - 1)
     if entry_content_json(wanted) == entry_content_json(here):
         return "unchanged"
@@ -297,20 +252,3 @@ def _import_entry(connection: Connection, book: Notebook, line: EntryLine) -> st
     after = note_store.update_entry(connection, wanted, author=author, at=line.updated_at)
     book.embeddings.save(connection, after, None, here)
     return "updated"
-
-
-def _restore_entry(connection: Connection, new: Entry, line: EntryLine) -> None:
-    """Give a new entry the id, times and versions of the export."""
-    values = {"id": line.id, "version": line.version, "created_at": line.created_at}
-    connection.execute(update(entries).where(entries.c.key == new.key).values(**values))
-    past: list[dict[str, object]] = [
-        {
-            "version": one.version,
-            "at": one.at,
-            "author": one.author.kind,
-            "author_name": one.author.name,
-            "content": entry_content_json(one.content),
-        }
-        for one in line.history
-    ]
-    _restore_versions(connection, entry_versions.c.entry_key, new.key, line.version, past)

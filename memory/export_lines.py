@@ -7,7 +7,6 @@ takes nothing on trust: every field has a limit, and unknown fields are refused.
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -22,7 +21,13 @@ from pydantic import (
 )
 
 from contracts.errors import BadInput
-from memory.content import content_json, sanitize_text, validate_content
+from memory.content import (
+    content_json,
+    first_problem,
+    sanitize_text,
+    to_json,
+    validate_content,
+)
 from memory.errors import PlaybookInvalid
 from memory.notes.content import (
     check_agent_may_write,
@@ -40,7 +45,7 @@ from memory.notes.types import (
     NoteContent,
     NoteType,
 )
-from memory.playbooks.lessons import LESSON_LIMIT
+from memory.playbooks.write import LESSON_LIMIT
 from memory.types import Execution, Playbook, PlaybookContent, PlaybookVersion
 
 FORMAT = 4
@@ -182,7 +187,6 @@ class NoteTypeLine(_Line, frozen=True):
 ExportLine = PlaybookLine | ExecutionLine | EntryLine | NoteTypeLine
 
 _LINE: TypeAdapter[ExportLine] = TypeAdapter(Annotated[ExportLine, Field(discriminator="type")])
-_EXECUTION = TypeAdapter(Execution)
 
 
 def read_line(number: int, line: str) -> ExportLine:
@@ -209,70 +213,32 @@ def read_line(number: int, line: str) -> ExportLine:
         ) from error
 
 
-def playbook_line(playbook: Playbook, history: Iterable[PlaybookVersion]) -> str:
-    """Return a playbook as a line."""
-    used = playbook.last_used_at
-    return _dump(
-        "playbook",
-        {
-            "id": playbook.id,
-            "slug": playbook.slug,
-            "version": playbook.version,
-            "source": playbook.source,
-            "created_at": playbook.created_at.isoformat(),
-            "updated_at": playbook.updated_at.isoformat(),
-            "last_used_at": used.isoformat() if used else None,
-            "content": content_json(playbook),
-            "counts": asdict(playbook.counts),
-            "lessons": [{"text": e.text, "run_id": e.run_id} for e in playbook.lessons],
-            "history": [
-                {
-                    "version": past.version,
-                    "at": past.at.isoformat(),
-                    "source": past.source,
-                    "content": content_json(past.content),
-                }
-                for past in history
-            ],
-        },
-    )
-
-
-def execution_line(execution: Execution) -> str:
-    """Return an execution as a line."""
-    return _dump("execution", {"execution": _EXECUTION.dump_python(execution, mode="json")})
-
-
-def entry_line(entry: Entry, history: Iterable[EntryVersion]) -> str:
-    """Return a note or an example as a line."""
-    return _dump(
-        kind_of(entry),
-        {
-            "id": entry.id,
-            "version": entry.version,
-            "content": entry_content_json(entry),
-            "author": entry.author._asdict(),
-            "source_run": entry.source_run,
-            "confidence": entry.confidence,
-            "flags": [flag._asdict() for flag in entry.flags],
-            "created_at": entry.created_at.isoformat(),
-            "updated_at": entry.updated_at.isoformat(),
-            "history": [
-                {
-                    "version": past.version,
-                    "at": past.at.isoformat(),
-                    "author": past.author._asdict(),
-                    "content": entry_content_json(past.content),
-                }
-                for past in history
-            ],
-        },
-    )
-
-
-def note_type_line(note_type: NoteType) -> str:
-    """Return a note type as a line."""
-    return _dump("note_type", {"note_type": asdict(note_type)})
+def export_line(
+    item: Playbook | Execution | NoteType | Entry,
+    history: Iterable[PlaybookVersion] | Iterable[EntryVersion] = (),
+) -> str:
+    """Return an item of the store as a line, a playbook or an entry with its history."""
+    versions = [to_json(version) for version in history]
+    times = ("created_at", "updated_at")
+    match item:
+        case Playbook():
+            type_ = "playbook"
+            document = to_json(
+                item, "id", "slug", "version", "source", "counts", "last_used_at", *times
+            )
+            document |= {"content": content_json(item), "history": versions}
+            document["lessons"] = [to_json(lesson, "text", "run_id") for lesson in item.lessons]
+        case Execution():
+            type_, document = "execution", {"execution": to_json(item)}
+        case NoteType():
+            type_, document = "note_type", {"note_type": to_json(item)}
+        case entry:
+            type_ = kind_of(entry)
+            facts = ("id", "version", "author", "source_run", "confidence", "flags")
+            document = to_json(entry, *facts, *times)
+            document |= {"content": entry_content_json(entry), "history": versions}
+    text = json.dumps({"format": FORMAT, "type": type_, **document}, ensure_ascii=False)
+    return sanitize_text(text)  # a store of an older version may hold unpaired surrogates
 
 
 def count_by_type(lines: Iterable[str]) -> dict[str, int]:
@@ -283,11 +249,6 @@ def count_by_type(lines: Iterable[str]) -> dict[str, int]:
     return {name: found[type_] for type_, name in names.items()}
 
 
-def _dump(type_: str, document: dict[str, object]) -> str:
-    text = json.dumps({"format": FORMAT, "type": type_, **document}, ensure_ascii=False)
-    return sanitize_text(text)  # a store of an older version may hold unpaired surrogates
-
-
 def _check_versions(history: list[int], newest: int) -> None:
     if len(set(history)) < len(history) or max(history, default=0) > newest:
         raise ValueError(f"the history must have each version up to {newest} at most once")
@@ -296,10 +257,7 @@ def _check_versions(history: list[int], newest: int) -> None:
 def _problem(error: Exception) -> str:
     match error:
         case ValidationError():
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            message = first["msg"].removeprefix("Value error, ")
-            return f"{field!r}: {message}" if field else message
+            return first_problem(error)
         case json.JSONDecodeError():
             return f"it is not JSON ({error.msg} at character {error.pos})"
         case RecursionError():

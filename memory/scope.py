@@ -62,6 +62,7 @@ def visible_scopes(viewer: Scope) -> tuple[Scope, ...]:
 
 def scope_key(scope: Scope) -> str:
     """Return the stored key of a scope. Different scopes have different keys."""
+    # JSON keeps the ids apart: no id can be written so that it passes for two others.
     ids = json.dumps([scope.agent, scope.user, scope.company])
     return sha256(ids.encode()).hexdigest()[:32]
 
@@ -86,11 +87,13 @@ def validate_scope(scope: Scope) -> Scope:
 
 
 def _validate_id(field: str, value: str | None) -> str | None:
+    # Keyboards spell one name in several Unicode forms; viewer and note must agree on one.
     name = unicodedata.normalize("NFC", value or "").strip()
     if len(name) > ID_LIMIT:
         raise NoteInvalid(
             f"{field} {name[:20]!r}… has {len(name)} characters; at most {ID_LIMIT} are allowed"
         )
+    # Direction marks would let one id look like another in lists.
     if not name.isprintable():
         raise NoteInvalid(
             f"{field} {name[:80]!r} has characters that cannot be printed: remove them"

@@ -1,4 +1,4 @@
-"""SQL tables of the database. All search indexes are derived from them."""
+"""SQL tables of playbooks, notes and examples. All search indexes are derived from them."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -135,7 +135,7 @@ playbook_vectors = Table(
     _playbook_key(),
     Column("model", String(255), nullable=False),
     Column("dimensions", Integer, nullable=False),
-    Column("digest", String(32), nullable=False),
+    Column("digest", String(32), nullable=False, default=""),  # no longer read
     Column("vector", LargeBinary, nullable=False),
     Index("vectors_by_model", "model", "dimensions"),
 )
@@ -205,3 +205,118 @@ recalled_playbooks = Table(
 )
 """Playbooks that a run's search found. `shown`: its prompt held the playbook, or would have if the
 run had not been held out. A playbook that only the agent itself found and read is `cited`."""
+
+
+entries = Table(
+    "entries",
+    metadata,
+    Column("key", Integer, primary_key=True, autoincrement=True),
+    Column("id", String(36), nullable=False, unique=True),
+    Column("kind", String(8), nullable=False),
+    Column("type", String(16), nullable=False),
+    Column("note_type", String(64), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("output", Text, nullable=False),
+    Column("score", Integer),
+    Column("scope", String(32), nullable=False),
+    Column("agent", String(255)),
+    Column("user_id", String(255)),
+    Column("company", String(255)),
+    Column("status", String(16), nullable=False),
+    Column("expires_at", Timestamp),
+    Column("protection", String(16), nullable=False),
+    Column("confidence", Integer),
+    Column("flags", JSON, nullable=False),
+    Column("digest", String(32), nullable=False),
+    Column("author", String(16), nullable=False),
+    Column("author_name", String(255), nullable=False),
+    Column("source_run", String(64), index=True),
+    Column("version", Integer, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
+    Index("entries_by_scope", "kind", "scope", "status"),
+    Index("entries_by_update", "kind", "updated_at"),
+    Index("entries_by_digest", "kind", "digest"),
+    sqlite_autoincrement=True,
+)
+"""Notes and examples. `text` is the searchable text: the note, or the example's input. `scope` is
+the key that `memory.scope` computes of agent, user and company."""
+
+entry_versions = Table(
+    "entry_versions",
+    metadata,
+    owner_column("entry_key", "entries.key"),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("at", Timestamp, nullable=False),
+    Column("author", String(16), nullable=False),
+    Column("author_name", String(255), nullable=False),
+    Column("content", JSON, nullable=False),
+)
+
+entry_vectors = Table(
+    "entry_vectors",
+    metadata,
+    owner_column("entry_key", "entries.key"),
+    Column("model", String(255), nullable=False),
+    Column("dimensions", Integer, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+)
+"""Embeddings of `entries.text`. A revoked entry has none."""
+
+note_types = Table(
+    "note_types",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("type", String(16), nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("standard", Boolean, nullable=False),
+)
+
+agent_settings = Table(
+    "agent_settings",
+    metadata,
+    Column("agent", String(255), primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("settings", JSON, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
+)
+
+generation = Table(
+    "notebook_generation",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, nullable=False),
+)
+"""One row, which every writer updates first: see `notebook_transaction`."""
+
+shown_entries = Table(
+    "shown_entries",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("node", String(255), primary_key=True),
+    Column("entry_id", String(36), primary_key=True, index=True),
+    Column("entry_version", Integer, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("at", Timestamp, nullable=False),
+)
+"""Notes and examples that each node of a run was given."""
+
+ratings = Table(
+    "ratings",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("score", Integer, nullable=False),
+    Column("author_name", String(255), nullable=False),
+    Column("at", Timestamp, nullable=False),
+)
+
+curations = Table(
+    "curations",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("at", Timestamp, nullable=False),
+    Column("written", Integer, nullable=False),
+    Column("outcome", JSON, nullable=False),
+)
+"""Runs that were curated, and the result."""

@@ -1,19 +1,43 @@
-"""Types of the playbook memory: playbooks, executions, search queries and results, options."""
+"""Types of the playbook memory. This module imports nothing heavy: every run imports it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import chain
+from math import sqrt
 from typing import Literal, NamedTuple
 
 from contracts.chat import Embed
-from memory.confidence import wilson_lower_bound
 
 PlaybookStatus = Literal["draft", "active", "archived"]
 Outcome = Literal["success", "partial", "failure", "pending", "neutral"]
 ResultGroup = Literal["proven", "mixed", "untested", "failed"]
 SearchArm = Literal["words", "vectors"]
 Vector = Sequence[float]
+
+
+class Interval(NamedTuple):
+    """A 95 % confidence interval."""
+
+    low: float
+    high: float
+
+
+def wilson(successes: int, failures: int) -> Interval:
+    """Return Wilson's score interval of a success rate; (0, 1) without any outcome."""
+    n, z = successes + failures, 1.96
+    if n == 0:
+        return Interval(0.0, 1.0)
+    share = successes / n
+    centre = share + z * z / (2 * n)
+    spread = z * sqrt((share * (1 - share) + z * z / (4 * n)) / n)
+    scale = 1 + z * z / n
+    return Interval(max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale))
+
+
+def wilson_lower_bound(successes: int, failures: int) -> float:
+    """Return the lower bound of Wilson's interval; 0 without any outcome."""
+    return wilson(successes, failures).low
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,16 +217,6 @@ class PlaybookFilter:
     own_source: str = ""
     """With `drafts=False`, include drafts of this source all the same."""
 
-    def matches(self, status: PlaybookStatus, source: str) -> bool:
-        """Return True if a playbook of this status and source passes the filter."""
-        match status:
-            case "archived":
-                return self.archived
-            case "draft":
-                return self.drafts or source == self.own_source
-            case "active":
-                return True
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookQuery:
@@ -298,12 +312,38 @@ class Retention:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoreStats:
-    """Totals over the store."""
+class RecallOptions:
+    """How a run searches playbooks and how much of them its prompt holds."""
 
-    playbooks: int
-    archived: int
-    executions: int
-    pending: int
-    average_confidence: float
-    by_category: Mapping[str, int]
+    limit: int = 5
+    """Largest number of playbooks in each group."""
+    budget_tokens: int = 2_000
+    """Largest size of the prompt block."""
+    max_distance: float | None = None
+    """Cosine distance above which vectors do not match: 0 is identical, 2 is opposite. None: the
+    embedder's own limit."""
+    confidence_weight: float = 0.3
+    """0 ranks by text alone, 1 by confidence alone."""
+    holdout_share: float = 0.1
+    """Share of runs that are shown no playbook, as a control group."""
+    contrast: GroupThresholds = field(default_factory=GroupThresholds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecallResult:
+    """Playbooks found for a run. `text` is for its prompt; empty if held out or nothing fits."""
+
+    run_id: str
+    text: str
+    shown: tuple[str, ...]
+    held_out: bool
+    results: GroupedResults
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedRun:
+    """How a run was recorded. The reflection waits for a person's approval."""
+
+    outcome: Outcome
+    playbooks: tuple[str, ...] = ()
+    reflection: Reflection | None = None

@@ -31,8 +31,8 @@ from app.cli.entries import (
 from app.terminal.options import AsJson, resolve_run_id
 from app.terminal.output import print_result
 from flows.recall.library import configured_notebook
+from memory.notes.injection import render_example
 from memory.notes.notebook import Notebook
-from memory.notes.render import render_example
 from memory.notes.types import Entry, EntryContent, Example, ExampleContent
 
 Score = Annotated[int | None, typer.Option(help="Quality of the output, 0 to 100.")]

@@ -15,14 +15,15 @@ from contracts.errors import OptionInvalid
 from flows.config.memory import load_memory_settings
 from flows.recall.init import write_memory_table
 from flows.recall.library import configured_library
-from memory.content import parse_content, playbook_json
-from memory.errors import PlaybookNotFound
-from memory.playbooks.editing import (
+from memory.content import (
     parse_changes,
+    parse_content,
     parse_json,
+    playbook_json,
     playbook_to_json,
     playbook_to_text,
 )
+from memory.errors import PlaybookNotFound
 from memory.playbooks.render import render_playbooks
 from memory.types import Playbook, PlaybookChanges, PlaybookFilter, PlaybookQuery, SearchResult
 from nodes.text import escape_invisible

@@ -34,9 +34,8 @@ from app.terminal.output import print_json, print_message, print_result, print_t
 from flows.config.settings import load_settings
 from flows.recall.library import configured_notebook
 from memory.notes.content import BASE_TYPES, match_word
-from memory.notes.injection import injection_json
+from memory.notes.injection import fits_budget, injection_json
 from memory.notes.notebook import Notebook
-from memory.notes.render import fits_budget
 from memory.notes.types import BaseType, Entry, EntryContent, Note, NoteContent, NoteType
 from memory.scope import Scope
 

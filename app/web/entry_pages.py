@@ -25,8 +25,8 @@ from app.web.pages import redirect, render_page
 from flows.recall.library import configured_notebook
 from memory.errors import NoteNotFound
 from memory.notes.content import searchable_text
+from memory.notes.injection import render_example
 from memory.notes.notebook import Notebook
-from memory.notes.render import render_example
 from memory.notes.types import BaseType, Entry, EntryKind, EntryStatus, Example, ScopeKind
 
 

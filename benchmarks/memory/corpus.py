@@ -12,12 +12,11 @@ from sqlalchemy import insert
 
 from memory.content import content_json, embedding_text, slugify
 from memory.database import write_transaction
+from memory.playbooks.bm25 import word_impacts
 from memory.playbooks.library import Library
 from memory.tables import outdated_playbooks, playbook_words, playbooks, versions
 from memory.tables import playbook_vectors as vector_table
 from memory.types import PlaybookContent, PlaybookStep
-from memory.vectors.stored_vectors import text_digest
-from memory.words import word_impacts
 from providers import mpnet
 
 VERBS = [
@@ -147,10 +146,9 @@ def fill(library: Library, made: Sequence[PlaybookContent], made_vectors: Sequen
                     "playbook_key": key,
                     "model": model,
                     "dimensions": len(made_vectors[key - 1]),
-                    "digest": text_digest(text(c)),
                     "vector": made_vectors[key - 1].tobytes(),
                 }
-                for key, c in part
+                for key, _ in part
             ]
             connection.execute(insert(vector_table), kept)
             connection.execute(

@@ -18,8 +18,9 @@ from contracts.agents import AGENTS, NATIVE
 from memory import scope
 from memory.content import normalized_digest
 from memory.notes.notebook import Notebook, open_notebook
-from memory.notes.tables import entries, entry_vectors, notebook_transaction
+from memory.notes.store import notebook_transaction
 from memory.scope import Scope
+from memory.tables import entries, entry_vectors
 from memory.types import Embedder
 from providers import mpnet
 

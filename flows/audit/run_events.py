@@ -22,7 +22,7 @@ from flows.runs.trajectory_events import (
     secrets_read,
     text_entity,
 )
-from memory.recall_types import RecallResult
+from memory.types import RecallResult
 from nodes.text import Redact
 from nodes.types import NODE_TYPES, Node, inner_nodes
 from policy.log.events import Draft, Kind

@@ -13,8 +13,7 @@ from pydantic_settings import SettingsConfigDict
 
 from flows.config.environment import relative_to_config
 from flows.config.tables import SettingsTable, load_table
-from memory.recall_types import RecallOptions
-from memory.types import GroupThresholds, Retention
+from memory.types import GroupThresholds, RecallOptions, Retention
 
 MemoryTools = Literal["off", "read", "draft"]
 EmbeddingProvider = Literal["local", "google", "openai", "ollama", "litellm", "none"]

@@ -17,8 +17,7 @@ from flows.recall.playbooks import MemoryUnavailable, RunMemory
 from flows.runs.report import inert_line as plain_text
 from flows.runs.report import page_link
 from flows.services.pages import pages_url
-from memory.recall_types import RecallResult, RecordedRun
-from memory.types import SearchResult
+from memory.types import RecallResult, RecordedRun, SearchResult
 
 if TYPE_CHECKING:
     from memory.curation.curate import CurationResult

@@ -11,8 +11,7 @@ from contracts.errors import HarnessError, Unavailable
 from contracts.run import RunReport
 from contracts.tool import Toolbox
 from flows.config.memory import MemorySettings, load_memory_settings
-from memory.recall_types import RecallResult, RecordedRun
-from memory.types import GroupedResults, Reflection
+from memory.types import GroupedResults, RecallResult, RecordedRun, Reflection
 
 OpenTools = Callable[[str], AbstractContextManager[Callable[[], Toolbox | None]]]
 

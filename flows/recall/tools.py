@@ -15,7 +15,7 @@ from memory.playbooks.library import Library
 from memory.playbooks.mcp import PATH, serve_playbooks
 from memory.playbooks.recall import Suggestion, suggest_playbooks, was_held_out
 from memory.playbooks.tools import ToolAccess, playbook_tools, run_playbook_tool
-from memory.recall_types import RecallOptions
+from memory.types import RecallOptions
 
 _log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from sqlalchemy import delete, insert, select
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.errors import BudgetExceeded
+from memory.content import first_problem
 from memory.curation.proposals import (
     MAX_PROPOSALS_PER_RUN,
     CurationFinding,
@@ -18,17 +19,19 @@ from memory.curation.proposals import (
     RejectedFinding,
     RunTranscript,
     review_finding,
+    review_flag,
 )
 from memory.database import exclusive_lock, read_transaction, write_transaction
 from memory.errors import NoteInvalid, NoteNotFound
-from memory.notes import near_duplicates
 from memory.notes import store as note_store
 from memory.notes.content import searchable_text
+from memory.notes.note_vectors import find_near_duplicates
 from memory.notes.notebook import Notebook
-from memory.notes.tables import curations
+from memory.notes.search import list_visible
 from memory.notes.types import Author, Entry, EntryContent, EntryFilter, ReviewFlag
+from memory.playbooks.learn import render_template
 from memory.scope import scope_label
-from memory.templates import render_template
+from memory.tables import curations
 
 MAX_KNOWN_NOTES = 30
 """Existing notes in the prompt, for the model to compare with."""
@@ -61,7 +64,8 @@ def curate_run(
     Raises:
         ModelUnavailable: the model does not answer.
     """
-    with exclusive_lock(book.engine, _lock_name(run.run_id)):
+    # One run after another, because two runs may teach the same.
+    with exclusive_lock(book.engine, "curate"):
         return _curate(book, complete, model, run)
 
 
@@ -75,7 +79,7 @@ def curate_once(
     Raises:
         ModelUnavailable: the model does not answer.
     """
-    with exclusive_lock(book.engine, _lock_name(run.run_id)):
+    with exclusive_lock(book.engine, "curate"):
         if is_curated(book, run.run_id):
             return None
         try:
@@ -106,6 +110,7 @@ def ask_curator(
     for _ in range(MAX_ATTEMPTS):
         answer = complete(ChatRequest(model=model, messages=messages)).message
         try:
+            # Models wrap JSON in Markdown fences and sentences.
             start, end = answer.content.find("{"), answer.content.rfind("}")
             return CurationFindings.model_validate(json.loads(answer.content[start : end + 1]))
         except (ValueError, RecursionError) as error:
@@ -126,22 +131,19 @@ def curation_prompt(run: RunTranscript, known: Sequence[str]) -> str:
     )
 
 
-def _lock_name(run_id: str) -> str:
-    # A few locks shared by all runs, so that lock files do not pile up.
-    return f"curate-{run_id[:1]}"
-
-
 def _curate(book: Notebook, complete: Complete, model: str, run: RunTranscript) -> CurationResult:
     viewer = replace(run.viewer, agent=run.agent if run.agent in book.agents else None)
-    known = book.visible_notes(viewer, limit=MAX_KNOWN_NOTES)
+    with read_transaction(book.engine) as connection:
+        known = list_visible(
+            connection, "note", viewer, order="Recent", at=book.clock(), limit=MAX_KNOWN_NOTES
+        )
     found = ask_curator(complete, model, run, [_one_line(entry) for entry in known])
     if found is None:
         error = f"model {model} gave no answer in the requested form"
         result = CurationResult(run_id=run.run_id, error=error)
     else:
         curation = _Curation(book, run, known, Author("curator", model))
-        with exclusive_lock(book.engine, "curate"):  # two runs may teach the same
-            result = curation.propose_all(found.findings)
+        result = curation.propose_all(found.findings)
     _store_result(book, result)
     return result
 
@@ -187,6 +189,7 @@ class _Curation:
         if isinstance(content, RejectedFinding):
             return content
         same = self._same(content)
+        # Otherwise the next run that teaches the same would bring back what a person revoked.
         if same is not None and same.status == "Revoked":
             return RejectedFinding(finding.summary, f"a person revoked the same: {same.id}")
         if same is not None:
@@ -210,10 +213,12 @@ class _Curation:
         return None
 
     def _add(self, content: EntryContent, finding: CurationFinding) -> Entry:
-        flags = {
-            near.entry.id: near_duplicates.review_flag(content, near)
-            for near in self.book.near_duplicates(content)
-        }
+        flags: dict[str, ReviewFlag] = {}
+        vector = self.book.embeddings.vector_for(content)
+        if vector is not None and self.book.embedder is not None:
+            with read_transaction(self.book.engine) as connection:
+                near = find_near_duplicates(connection, content, vector, self.book.embedder.name)
+            flags = {one.entry.id: review_flag(content, one) for one in near}
         for number in finding.contradicts:
             if 0 < number <= len(self.known):
                 other = self.known[number - 1].id
@@ -241,9 +246,7 @@ def _problem(error: ValueError | RecursionError) -> str:
         case json.JSONDecodeError():
             return f"it is not JSON ({error.msg} at character {error.pos})"
         case ValidationError():
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            return f"{field or 'the object'}: {first['msg']}"
+            return first_problem(error)
         case _:  # nested too deeply, or a number too long
             return f"it cannot be read ({error})"
 

@@ -11,16 +11,19 @@ from typing import Literal
 from pydantic import BaseModel, Field, model_validator
 
 from contracts.agents import NATIVE
+from memory.notes.content import searchable_text
+from memory.notes.note_vectors import NearDuplicate
 from memory.notes.types import (
     AGENT_WRITABLE_TYPES,
     BaseType,
     EntryContent,
     ExampleContent,
     NoteContent,
+    ReviewFlag,
 )
+from memory.playbooks.bm25 import tokenize
 from memory.playbooks.render import neutralize
 from memory.scope import Scope
-from memory.words import tokenize
 
 MAX_PROPOSALS_PER_RUN = 5
 """Notes and examples that one run may lead to."""
@@ -28,6 +31,7 @@ MAX_PROPOSALS_PER_RUN = 5
 _MIN_QUOTE_LENGTH = 8
 _DEFAULT_SCORE = 80
 
+# `\W` stands for any apostrophe: a typographic one must not hide a "don't".
 _INSTRUCTION = re.compile(
     r"\b(?:(?:always|never|must(?:n\Wt| not)?|shall|should|have to|do not|don\Wt|ignore"
     r"|disregard|from now on|make sure|be sure to|skip)\b|remember(?: to\b|\s*:))",
@@ -43,6 +47,12 @@ _NEGATIONS = frozenset(
     tokenize("no not never none without cannot don doesn didn isn aren won mustn shouldn t")
 )
 """Words that count as the same; the tokenizer splits `don't` at its apostrophe."""
+
+
+_NEGATION = re.compile(
+    r"\b(no|not|never|none|without|cannot|can't|don't|doesn't|isn't|aren't|won't)\b"
+)
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +119,8 @@ def review_finding(finding: CurationFinding, run: RunTranscript) -> EntryContent
     if scope is None:
         return RejectedFinding(finding.summary, f"the run had no {finding.scope}")
     quote = finding.evidence if _is_quoted(finding.evidence, run.intent) else ""
+    # A file of the repository could dictate a rule to the model; only the request cannot be
+    # forged.
     if finding.type not in AGENT_WRITABLE_TYPES and not _says_only(finding.text, quote):
         reason = f"a {finding.type} needs a quote from the request that has all its words"
         return RejectedFinding(finding.summary, reason)
@@ -130,6 +142,23 @@ def remove_hidden_characters(text: str) -> str:
     return "\n".join(neutralize(line) for line in text.splitlines()).strip()
 
 
+def review_flag(content: EntryContent, other: NearDuplicate) -> ReviewFlag:
+    """Return the flag that tells a reviewer how `content` and the near duplicate relate."""
+    if contradicts(searchable_text(content), searchable_text(other.entry)):
+        return ReviewFlag("contradicts", other.entry.id, "they differ in a negation or a number")
+    why = f"says nearly the same (distance {other.distance:.2f})"
+    return ReviewFlag("near", other.entry.id, why)
+
+
+def contradicts(one: str, other: str) -> bool:
+    """Return whether two similar texts differ in a negation or in a number."""
+    first, second = one.lower(), other.lower()
+    if bool(_NEGATION.search(first)) != bool(_NEGATION.search(second)):
+        return True
+    numbers = [{word for word in _WORD.findall(text) if word.isdigit()} for text in (first, second)]
+    return all(numbers) and numbers[0] != numbers[1]
+
+
 def _scope(finding: CurationFinding, run: RunTranscript) -> Scope | None:
     match finding.scope:
         case "global":
@@ -141,6 +170,7 @@ def _scope(finding: CurationFinding, run: RunTranscript) -> Scope | None:
 
 
 def _is_quoted(quote: str, source: str) -> bool:
+    # Models often put a quote into quotation marks, or end it with an ellipsis.
     wanted = " ".join(quote.lower().split()).strip("\"'.…")
     return len(wanted) >= _MIN_QUOTE_LENGTH and wanted in " ".join(source.lower().split())
 

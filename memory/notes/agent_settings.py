@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from memory.errors import AgentUnknown, NoteInvalid, StaleUpdate
 from memory.notes.content import match_word
-from memory.notes.tables import agent_settings
+from memory.tables import agent_settings
 
 NoteStrategy = Literal["Relevant", "Recent", "All"]
 ExampleStrategy = Literal["Semantic", "Recent", "Rated"]

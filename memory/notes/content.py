@@ -7,7 +7,7 @@ from typing import Literal, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from memory.content import normalized_digest, sanitize_text
+from memory.content import first_problem, normalized_digest, sanitize_text, to_json
 from memory.errors import NoteInvalid
 from memory.notes.types import (
     AGENT_WRITABLE_TYPES,
@@ -18,7 +18,6 @@ from memory.notes.types import (
     EntryKind,
     EntryStatus,
     ExampleContent,
-    Note,
     NoteContent,
     NoteType,
     Protection,
@@ -180,13 +179,8 @@ def content_digest(content: EntryContent) -> str:
 
 def entry_content_json(content: EntryContent) -> dict[str, object]:
     """Return the content as JSON, without the fields that the notebook sets."""
-    if isinstance(content, NoteContent):
-        names = NoteContent.__dataclass_fields__
-        note = NoteContent(**{name: getattr(content, name) for name in names})
-        return dict(_NOTE.dump_python(note, mode="json"))
-    names = ExampleContent.__dataclass_fields__
-    example = ExampleContent(**{name: getattr(content, name) for name in names})
-    return dict(_EXAMPLE.dump_python(example, mode="json"))
+    kind = NoteContent if isinstance(content, NoteContent) else ExampleContent
+    return to_json(content, *kind.__dataclass_fields__)
 
 
 def entry_content_from_json(document: object) -> EntryContent:
@@ -197,19 +191,9 @@ def entry_content_from_json(document: object) -> EntryContent:
 
 def entry_json(entry: Entry) -> dict[str, object]:
     """Return all fields of a stored note or example as JSON."""
-    document = {
-        "id": entry.id,
-        "kind": kind_of(entry),
-        "version": entry.version,
-        **entry_content_json(entry),
-        "author": entry.author._asdict(),
-        "source_run": entry.source_run,
-        "confidence": entry.confidence,
-        "flags": [flag._asdict() for flag in entry.flags],
-        "created_at": entry.created_at.isoformat(),
-        "updated_at": entry.updated_at.isoformat(),
-    }
-    return document | ({"priority": entry.priority} if isinstance(entry, Note) else {})
+    fields = to_json(entry)
+    del fields["key"]
+    return {"id": entry.id, "kind": kind_of(entry), **fields}
 
 
 def editable_json(entry: Entry) -> str:
@@ -229,9 +213,7 @@ def parse_edited_json(text: str, kind: EntryKind, before: EntryContent) -> Entry
     except json.JSONDecodeError as error:
         raise NoteInvalid(f"not {expected}: {error}. Write it as a JSON object") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise NoteInvalid(f"not {expected}: {place!r}: {first['msg']}") from error
+        raise NoteInvalid(f"not {expected}: {first_problem(error)}") from error
 
 
 def _merge(before: EntryContent, edited: object) -> object:

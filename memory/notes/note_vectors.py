@@ -1,24 +1,38 @@
-"""Embeddings of notes and examples: computed on save, or later if the model did not answer."""
+"""Embeddings of notes and examples, computed on save or later, and near duplicates by them."""
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, Engine, delete, select
 
 from contracts.errors import ModelUnavailable
 from memory.database import read_transaction
-from memory.notes.content import searchable_text
-from memory.notes.tables import entries, entry_vectors, notebook_transaction
+from memory.notes.content import kind_of, searchable_text
+from memory.notes.store import entries_by_key, notebook_transaction
 from memory.notes.types import Entry, EntryContent
+from memory.scope import Scope
+from memory.tables import entries, entry_vectors
 from memory.types import Embedder, Vector
-from memory.vectors.embedding import PROBE_TEXT, embed_each
-from memory.vectors.stored_vectors import TextToEmbed, to_bytes
+from memory.vectors.embeddings import (
+    PROBE_TEXT,
+    TextToEmbed,
+    cosine_distances,
+    embed_each,
+    put_vector,
+)
 
 BATCH = 200
 """Texts per request and transaction while missing embeddings are computed."""
 
 _log = logging.getLogger(__name__)
+
+
+NEAR_DISTANCE = 0.35
+"""Cosine distance below which two entries are near duplicates."""
+
+MAX_NEAR_DUPLICATES = 3
 
 
 @dataclass(frozen=True)
@@ -58,7 +72,7 @@ class NoteEmbedder:
         if entry.status == "Revoked":
             _delete(connection, entry.key)
         elif vector is not None and self.embedder is not None:
-            _put(connection, entry.key, self.embedder.name, vector)
+            put_vector(connection, entry_vectors.c.entry_key, entry.key, self.embedder.name, vector)
         elif before is not None and searchable_text(before) != searchable_text(entry):
             _delete(connection, entry.key)
 
@@ -110,7 +124,7 @@ class NoteEmbedder:
             texts = {row.key: row.text for row in connection.execute(query)}
             for item, vector in zip(batch, vectors, strict=True):
                 if vector and texts.get(item.key) == item.text:  # else it was changed meanwhile
-                    _put(connection, item.key, model, vector)
+                    put_vector(connection, entry_vectors.c.entry_key, item.key, model, vector)
 
     def _embed(self, texts: Sequence[str]) -> Sequence[Vector] | None:
         if self.embedder is None or not texts:
@@ -122,24 +136,51 @@ class NoteEmbedder:
             return None
 
 
-def cosine_distances(vectors: Sequence[bytes], query: Vector) -> list[float]:
-    """Return the cosine distance of each stored vector: 0 is identical, 2 is opposite."""
-    import numpy as np
-
-    target = np.asarray(query, dtype=np.float32)
-    stored = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), len(target))
-    lengths = np.sqrt(np.vecdot(stored, stored)) * np.linalg.norm(target)
-    # Not `@`: on a busy machine its threads wait for each other, fifty times as long.
-    products = np.vecdot(stored, target)
-    distances: list[float] = (1.0 - products / np.where(lengths > 0, lengths, 1.0)).tolist()
-    return [round(distance, 6) for distance in distances]
-
-
-def _put(connection: Connection, key: int, model: str, vector: Vector) -> None:
-    _delete(connection, key)
-    row = {"model": model, "dimensions": len(vector), "vector": to_bytes(vector)}
-    connection.execute(insert(entry_vectors).values(entry_key=key, **row))
-
-
 def _delete(connection: Connection, key: int) -> None:
     connection.execute(delete(entry_vectors).where(entry_vectors.c.entry_key == key))
+
+
+class NearDuplicate(NamedTuple):
+    """An entry and its cosine distance from the new one."""
+
+    entry: Entry
+    distance: float
+
+
+def find_near_duplicates(
+    connection: Connection, content: EntryContent, vector: Vector, model: str
+) -> list[NearDuplicate]:
+    """Return the nearest entries that one viewer could be given together with `content`.
+
+    Revoked entries, and those without an embedding of this model, are ignored.
+    """
+    query = (
+        select(entries.c.key, entry_vectors.c.vector)
+        .join(entry_vectors)
+        .where(
+            entry_vectors.c.model == model,
+            entry_vectors.c.dimensions == len(vector),
+            entries.c.kind == kind_of(content),
+            entries.c.status != "Revoked",
+            *_visible_together(content.scope),
+        )
+    )
+    rows = connection.execute(query).all()
+    distances = cosine_distances([row.vector for row in rows], vector)
+    near = [
+        (distance, row.key)
+        for distance, row in zip(distances, rows, strict=True)
+        if distance < NEAR_DISTANCE
+    ]
+    nearest = sorted(near)[:MAX_NEAR_DUPLICATES]
+    found = entries_by_key(connection, [key for _, key in nearest])
+    return [NearDuplicate(found[key], distance) for distance, key in nearest]
+
+
+def _visible_together(scope: Scope) -> list[ColumnElement[bool]]:
+    """Return conditions for entries whose scope is equal, wider or narrower."""
+    named = {entries.c.agent: scope.agent, entries.c.user_id: scope.user}
+    named[entries.c.company] = scope.company
+    return [
+        column.is_(None) | (column == name) for column, name in named.items() if name is not None
+    ]

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack, overload
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, delete
 
 from memory.database import open_database, read_transaction
 from memory.errors import NoteInvalid
-from memory.notes import listing, near_duplicates, store
+from memory.notes import search, store
 from memory.notes.agent_settings import (
     AgentSettings,
     InjectionOptions,
@@ -24,13 +24,9 @@ from memory.notes.agent_settings import (
 )
 from memory.notes.content import C, check_agent_may_write, check_content, check_run_id
 from memory.notes.injection import Injection, inject
-from memory.notes.near_duplicates import NearDuplicate
-from memory.notes.note_types import NoteTypes
 from memory.notes.note_vectors import NoteEmbedder
 from memory.notes.run_history import RunHistory
-from memory.notes.search import list_visible
-from memory.notes.store import PERSON
-from memory.notes.tables import notebook_transaction
+from memory.notes.store import PERSON, NoteTypes, notebook_transaction
 from memory.notes.types import (
     Author,
     Entry,
@@ -45,6 +41,7 @@ from memory.notes.types import (
     ReviewFlag,
 )
 from memory.scope import Scope, validate_scope
+from memory.tables import entries
 from memory.types import Embedder
 
 Clock = Callable[[], datetime]
@@ -119,6 +116,8 @@ class Notebook:
             content = replace(content, status="Pending", protection="Normal")
         if author.kind == "agent":
             check_agent_may_write(content)
+        # Embedded before the transaction: a model may take seconds, in which no other process
+        # could write.
         vector = self.embeddings.vector_for(content)
         with notebook_transaction(self.engine) as connection:
             entry = store.insert_entry(connection, content, at=self.clock(), **info)
@@ -151,12 +150,12 @@ class Notebook:
     def list(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> Sequence[Entry]:
         """Return the notes or examples that match the filter, in its order."""
         with read_transaction(self.engine) as connection:
-            return listing.list_entries(connection, kind, where)
+            return search.list_entries(connection, kind, where)
 
     def count(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> int:
         """Return how many entries match the filter, ignoring its limit."""
         with read_transaction(self.engine) as connection:
-            return listing.count_entries(connection, kind, where)
+            return search.count_entries(connection, kind, where)
 
     @overload
     def edit(self, wanted: Note, *, author: Author = PERSON) -> Note: ...
@@ -176,6 +175,7 @@ class Notebook:
             raise NoteInvalid("an agent cannot change notes or examples: it may write a new note")
         if author.kind != "person" and wanted.status == "Active":
             raise NoteInvalid("only a person makes a note or an example Active, or changes one")
+        # Before the transaction, as in `add`.
         vector = self.embeddings.vector_for_change(wanted)
         with notebook_transaction(self.engine) as connection:
             before = store.get_entry(connection, wanted.id)
@@ -237,7 +237,8 @@ class Notebook:
         """
         with notebook_transaction(self.engine) as connection:
             entry = store.get_entry(connection, ref)
-            store.delete_entry(connection, entry)
+            connection.execute(delete(entries).where(entries.c.key == entry.key))
+            store.delete_flags_about(connection, entry)
         return entry
 
     def history(self, ref: str) -> Sequence[EntryVersion]:
@@ -245,31 +246,11 @@ class Notebook:
         with read_transaction(self.engine) as connection:
             return store.entry_history(connection, store.get_entry(connection, ref).key)
 
-    def near_duplicates(self, content: EntryContent) -> Sequence[NearDuplicate]:
-        """Return the nearest entries that an agent could be given together with this content.
-
-        Without an embedding model there are none.
-        """
-        vector = self.embeddings.vector_for(content)
-        if vector is None or self.embedder is None:
-            return ()
-        with read_transaction(self.engine) as connection:
-            return near_duplicates.find_near_duplicates(
-                connection, content, vector, self.embedder.name
-            )
-
     def add_flag(self, ref: str, flag: ReviewFlag) -> None:
         """Add a review flag to an entry. This makes no new version."""
         with notebook_transaction(self.engine) as connection:
             entry = store.get_entry(connection, ref)
             store.put_flags(connection, entry, tuple(dict.fromkeys((*entry.flags, flag))))
-
-    def visible_notes(self, viewer: Scope, *, limit: int) -> Sequence[Entry]:
-        """Return the notes that a viewer may see, in the order of strategy Recent."""
-        with read_transaction(self.engine) as connection:
-            return list_visible(
-                connection, "note", viewer, order="Recent", at=self.clock(), limit=limit
-            )
 
     def agent_settings(self, name: str) -> AgentSettings:
         """Return an agent's settings.

@@ -10,8 +10,9 @@ from sqlalchemy import Engine, delete, func, insert, select
 from memory.database import read_transaction, write_transaction
 from memory.notes.content import check_score
 from memory.notes.injection import Injection
-from memory.notes.tables import entries, notebook_transaction, ratings, shown_entries
+from memory.notes.store import notebook_transaction
 from memory.notes.types import EntryKind
+from memory.tables import entries, ratings, shown_entries
 
 
 class InjectedEntry(NamedTuple):
@@ -67,16 +68,12 @@ class RunHistory:
         """Return what a run was given, in the order of its nodes and of their prompts."""
         columns = shown_entries.c
         joined = shown_entries.outerjoin(entries, entries.c.id == columns.entry_id)
-        query = select(shown_entries, entries.c.kind).select_from(joined)
+        of_entry = (columns.entry_id, columns.entry_version, entries.c.kind)
+        query = select(columns.run_id, columns.node, *of_entry, columns.at).select_from(joined)
         query = query.where(columns.run_id == run_id)
         query = query.order_by(columns.at, columns.node, columns.rank)
         with read_transaction(self.engine) as connection:
-            return [
-                InjectedEntry(
-                    row.run_id, row.node, row.entry_id, row.entry_version, row.kind, row.at
-                )
-                for row in connection.execute(query)
-            ]
+            return [InjectedEntry(*row) for row in connection.execute(query)]
 
     def count_runs_with(self, entry_id: str) -> int:
         """Return how many runs were given this note or example."""

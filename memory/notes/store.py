@@ -1,26 +1,40 @@
 """SQL statements that read and write notes and examples, each within the caller's transaction.
 
-Functions that write need the connection of `notebook_transaction`.
+Functions that write need the connection of `notebook_transaction`. `NoteTypes` stores the
+categories of notes: five standard ones, and the user's own.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 from uuid import uuid4
 
-from sqlalchemy import Connection, Row, Select, Text, cast, delete, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Row,
+    Select,
+    Text,
+    cast,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
+from memory.database import read_transaction, write_transaction
 from memory.errors import NoteInvalid, NoteNotFound, StaleUpdate
 from memory.notes.content import (
     C,
+    check_note_type,
     content_digest,
     entry_content_from_json,
     entry_content_json,
     kind_of,
     searchable_text,
 )
-from memory.notes.note_types import list_note_types
-from memory.notes.tables import entries, entry_versions, note_types
 from memory.notes.types import (
     Author,
     Entry,
@@ -31,11 +45,31 @@ from memory.notes.types import (
     ExampleContent,
     Note,
     NoteContent,
+    NoteType,
     ReviewFlag,
 )
 from memory.scope import Scope, scope_key
+from memory.tables import entries, entry_versions, generation, note_types
 
 PERSON = Author("person")
+
+_RECORD_FIELDS = (
+    *("id", "key", "version", "status", "expires_at", "protection"),
+    *("source_run", "confidence", "created_at", "updated_at"),
+)
+
+
+@contextmanager
+def notebook_transaction(engine: Engine) -> Iterator[Connection]:
+    """Yield the connection of a transaction that writes to the notebook.
+
+    Only one such transaction runs at a time, on Postgres too: the row of `generation` that it
+    updates first is locked until it ends.
+    """
+    with write_transaction(engine) as connection:
+        # Without this, two transactions on Postgres could each miss what the other writes.
+        connection.execute(update(generation).values(number=generation.c.number + 1))
+        yield connection
 
 
 def insert_entry(
@@ -59,7 +93,7 @@ def insert_entry(
         "id": str(uuid4()),
         "kind": kind_of(content),
         "confidence": confidence,
-        "flags": [list(flag) for flag in flags],
+        "flags": [astuple(flag) for flag in flags],
         "author": author.kind,
         "author_name": author.name,
         "source_run": source_run,
@@ -81,6 +115,7 @@ def get_entry(connection: Connection, ref: str, kind: EntryKind | None = None) -
     query = select_entries().where(entries.c.id.startswith(ref, autoescape=True)).limit(2)
     if kind is not None:
         query = query.where(entries.c.kind == kind)
+    # Many ids share a shorter start, and the next entry may take it.
     rows = connection.execute(query).all() if len(ref) >= 6 else []
     if len(rows) > 1:
         raise NoteNotFound(f"more than one {described} has an id that begins with {ref!r}")
@@ -127,12 +162,6 @@ def update_entry(connection: Connection, wanted: Entry, *, author: Author, at: d
     return _add_version(connection, wanted.id, author, at)
 
 
-def delete_entry(connection: Connection, entry: Entry) -> None:
-    """Delete an entry, its history, and the review flags that name it."""
-    connection.execute(delete(entries).where(entries.c.key == entry.key))
-    delete_flags_about(connection, entry)
-
-
 def entry_history(connection: Connection, key: int) -> list[EntryVersion]:
     """Return every version, the newest first."""
     query = select(entry_versions).where(entry_versions.c.entry_key == key)
@@ -165,12 +194,14 @@ def previous_content(connection: Connection, entry: Entry) -> EntryContent:
 
 def put_flags(connection: Connection, entry: Entry, flags: Sequence[ReviewFlag]) -> None:
     """Replace the review flags of an entry. This makes no new version."""
-    stored = [list(flag) for flag in flags]
+    stored = [astuple(flag) for flag in flags]
     connection.execute(update(entries).where(entries.c.key == entry.key).values(flags=stored))
 
 
 def delete_flags_about(connection: Connection, other: Entry) -> None:
     """Delete every review flag that names `other`."""
+    # A substring of the JSON finds the candidates in both databases; the exact ids are compared
+    # below.
     names_it = cast(entries.c.flags, Text).contains(other.id, autoescape=True)
     for row in connection.execute(select_entries().where(names_it)).all():
         entry = entry_from_row(row)
@@ -185,20 +216,11 @@ def select_entries() -> "Select[tuple[object, ...]]":
 
 def entry_from_row(row: "Row[tuple[object, ...]]") -> Entry:
     """Return the note or example of a row of `select_entries`."""
-    shared = {
+    fields = row._asdict()
+    shared = {name: fields[name] for name in _RECORD_FIELDS} | {
         "scope": Scope(agent=row.agent, user=row.user_id, company=row.company),
-        "status": row.status,
-        "expires_at": row.expires_at,
-        "protection": row.protection,
-        "id": row.id,
-        "key": row.key,
-        "version": row.version,
         "author": Author(row.author, row.author_name),
-        "source_run": row.source_run,
-        "confidence": row.confidence,
         "flags": tuple(ReviewFlag(*flag) for flag in row.flags),
-        "created_at": row.created_at,
-        "updated_at": row.updated_at,
     }
     if row.kind == "note":
         note_fields = {"text": row.text, "type": row.type, "note_type": row.note_type}
@@ -256,3 +278,67 @@ def _add_version(connection: Connection, id_: str, author: Author, at: datetime)
         )
     )
     return entry
+
+
+def list_note_types(connection: Connection) -> list[NoteType]:
+    """Return all note types, the highest priority first."""
+    query = select(note_types).order_by(note_types.c.priority.desc(), note_types.c.name)
+    return [NoteType(**row._asdict()) for row in connection.execute(query)]
+
+
+@dataclass(frozen=True)
+class NoteTypes:
+    """The note types of one notebook."""
+
+    engine: Engine
+
+    def list(self) -> Sequence[NoteType]:
+        """Return all note types, the highest priority first."""
+        with read_transaction(self.engine) as connection:
+            return list_note_types(connection)
+
+    def save(self, wanted: NoteType) -> NoteType:
+        """Store a note type, replacing one with the same name in any case; return it as stored.
+
+        Raises:
+            NoteInvalid: it is not valid, or would change the base type of a standard type.
+        """
+        wanted = check_note_type(wanted)
+        with notebook_transaction(self.engine) as connection:
+            old = _find(connection, wanted.name)
+            if old is not None:
+                wanted = replace(wanted, name=old.name, standard=old.standard)
+            if old is not None and old.standard and old.type != wanted.type:
+                raise NoteInvalid(
+                    f"note type {old.name!r} is a standard one: its type stays {old.type}"
+                )
+            connection.execute(delete(note_types).where(note_types.c.name == wanted.name))
+            connection.execute(insert(note_types).values(**vars(wanted)))
+            of_type = entries.c.note_type == wanted.name
+            connection.execute(update(entries).where(of_type).values(type=wanted.type))
+        return wanted
+
+    def remove(self, name: str) -> None:
+        """Delete one of the user's own note types.
+
+        Raises:
+            NoteInvalid: it does not exist, is a standard one, or notes have it.
+        """
+        with notebook_transaction(self.engine) as connection:
+            old = _find(connection, name)
+            if old is None or old.name != name or old.standard:
+                why = "a standard one" if old and old.standard else "not known"
+                raise NoteInvalid(
+                    f"note type {name!r} is {why}: only types of your own can be removed"
+                )
+            used = select(func.count()).select_from(entries).where(entries.c.note_type == name)
+            if number := connection.execute(used).scalar_one():
+                raise NoteInvalid(
+                    f"note type {name!r} is still used by {number} notes: change them first"
+                )
+            connection.execute(delete(note_types).where(note_types.c.name == name))
+
+
+def _find(connection: Connection, name: str) -> NoteType | None:
+    same = (one for one in list_note_types(connection) if one.name.lower() == name.lower())
+    return next(same, None)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from memory.scope import EVERYONE, Scope
 
@@ -22,14 +22,16 @@ AGENT_WRITABLE_TYPES: tuple[BaseType, ...] = ("Context", "Example", "Issue")
 """Types that describe. The other types instruct, so agents must not write them."""
 
 
-class Author(NamedTuple):
+@dataclass(frozen=True)
+class Author:
     """Author of a version. `name` is a user, an agent, or the curator's model."""
 
     kind: AuthorKind = "person"
     name: str = ""
 
 
-class ReviewFlag(NamedTuple):
+@dataclass(frozen=True)
+class ReviewFlag:
     """Warning for the person who reviews an entry: compare it with the entry `other` (an id)."""
 
     kind: ReviewFlagKind

@@ -23,13 +23,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from memory.confidence import RECENT_EXECUTIONS
-from memory.content import sanitize_text
+from memory.content import sanitize_text, to_json
 from memory.database import lock_until_commit
 from memory.errors import PlaybookInvalid
-from memory.playbooks import lessons
+from memory.playbooks.write import missing_lessons
 from memory.tables import executions, playbooks, recalls, versions
 from memory.types import Execution, Outcome, OutcomeCounts, Reflection, StepResult
+
+RECENT_EXECUTIONS = 10
+"""Number of latest executions that decide whether a playbook is failing."""
 
 OUTPUT_LIMIT = 4_000
 """Characters stored of a step's output: the last ones, where errors are."""
@@ -50,7 +52,8 @@ def record_execution(
     A version and a start that it does not name are those of the time when the run was shown
     playbooks; without a run, the version is the present one.
     """
-    shown_at = _shown_at(connection, execution.run_id) if execution.run_id else None
+    of_run = recalls.c.run_id == sanitize_text(execution.run_id or "")
+    shown_at = connection.execute(select(recalls.c.at).where(of_run)).scalar()
     version = execution.playbook_version
     if version is None and key is not None:
         version = _version_at(connection, key, shown_at)
@@ -186,7 +189,7 @@ def mark_reflections_applied(connection: Connection, key: int) -> None:
     """Mark the waiting reflections of a playbook whose improvements are all lessons by now."""
     waiting = waiting_reflections(connection, key)
     improvements = {e.id: e.reflection.improvements for e in waiting if e.reflection}
-    missing = lessons.missing_lessons(connection, key, chain.from_iterable(improvements.values()))
+    missing = missing_lessons(connection, key, chain.from_iterable(improvements.values()))
     done = [id_ for id_, texts in improvements.items() if missing.isdisjoint(texts)]
     statement = update(executions).where(executions.c.id.in_(done))
     connection.execute(statement.values(reflection_applied=True))
@@ -205,11 +208,6 @@ def approve_failures(connection: Connection, key: int, texts: Sequence[str]) -> 
         document = _REFLECTION.dump_python(replace(reflection, told=told), mode="json")
         statement = update(executions).where(executions.c.id == id_)
         connection.execute(statement.values(reflection=document))
-
-
-def _shown_at(connection: Connection, run_id: str) -> datetime | None:
-    query = select(recalls.c.at).where(recalls.c.run_id == sanitize_text(run_id))
-    return connection.execute(query).scalar()
 
 
 def _version_at(connection: Connection, key: int, at: datetime | None) -> int | None:
@@ -234,15 +232,15 @@ def _check_id(field: str, id_: str, limit: int) -> None:
 def _merge(first: Reflection, second: Reflection) -> Reflection:
     """Return the distinct texts of both; `should_update` is that of the first."""
 
-    def distinct(*texts: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(texts))
+    def both(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*getattr(first, name), *getattr(second, name))))
 
     return replace(
         first,
-        what_worked=distinct(*first.what_worked, *second.what_worked),
-        what_failed=distinct(*first.what_failed, *second.what_failed),
-        improvements=distinct(*first.improvements, *second.improvements),
-        told=distinct(*first.told, *second.told),
+        what_worked=both("what_worked"),
+        what_failed=both("what_failed"),
+        improvements=both("improvements"),
+        told=both("told"),
     )
 
 
@@ -272,6 +270,7 @@ def _count(connection: Connection, key: int, outcome: Outcome, at: datetime) -> 
         name = _COUNTERS[outcome]
         # In SQL, so that no count of another process is lost.
         connection.execute(update(playbooks).where(this).values({name: playbooks.c[name] + 1}))
+    # Executions of an import or of a resumed run may be older than the last use.
     is_later = or_(playbooks.c.last_used_at.is_(None), playbooks.c.last_used_at < at)
     connection.execute(update(playbooks).where(this, is_later).values(last_used_at=at))
 
@@ -290,10 +289,9 @@ def _columns(key: int | None, execution: Execution, at: datetime) -> dict[str, o
         "expires_at": execution.expires_at,
         "step_results": [
             {
+                **to_json(step),
                 "name": sanitize_text(step.name),
-                "outcome": step.outcome,
                 "output": sanitize_text(step.output)[-OUTPUT_LIMIT:],
-                "duration_ms": step.duration_ms,
             }
             for step in execution.step_results
         ],

@@ -19,19 +19,16 @@ from memory.content import embedding_text, sanitize_text
 from memory.database import exclusive_lock, read_transaction, write_transaction
 from memory.errors import StoreCorrupt, StoreUnavailable
 from memory.playbooks import bm25
+from memory.playbooks.bm25 import query_words
 from memory.tables import last_changes, outdated_playbooks, playbook_vectors, playbooks
 from memory.types import Embedder, PlaybookFilter, Vector
-from memory.vectors import stored_vectors
+from memory.vectors import embeddings
 from memory.vectors.chroma import VectorIndexCorrupt, VectorIndexStale, VectorIndexUnavailable
-from memory.vectors.embedding import EMBEDDED_CHARACTERS, PROBE_TEXT, embed_each, embed_query
+from memory.vectors.embeddings import EMBEDDED_CHARACTERS, PROBE_TEXT, embed_each, embed_query
 from memory.vectors.sync import IndexSync, Progress
 from memory.vectors.vector_index import VectorIndex
-from memory.words import query_words
 
 T = TypeVar("T")
-
-SLOW_REFRESH_CHANGES = 2_000
-"""A search that first has to write more changes than this, which takes seconds, logs a warning."""
 
 EMBEDDER_RETRY_S = 60.0
 """Seconds before a search asks again for missing vectors after the model did not answer."""
@@ -46,15 +43,16 @@ _STATE = select(
     func.max(playbooks.c.key).label("last_key"),
     exists(select(outdated_playbooks.c.number)).label("is_outdated"),
     select(func.max(last_changes.c.number)).scalar_subquery().label("last_change"),
-    *(
-        query.scalar_subquery().label(name)
-        for name, query in {
-            "first_model": select(func.min(playbook_vectors.c.model)),
-            "last_model": select(func.max(playbook_vectors.c.model)),
-            "shortest": select(func.min(playbook_vectors.c.dimensions)).where(_OWN_VECTORS),
-            "longest": select(func.max(playbook_vectors.c.dimensions)).where(_OWN_VECTORS),
-        }.items()
-    ),
+    select(func.min(playbook_vectors.c.model)).scalar_subquery().label("first_model"),
+    select(func.max(playbook_vectors.c.model)).scalar_subquery().label("last_model"),
+    select(func.min(playbook_vectors.c.dimensions))
+    .where(_OWN_VECTORS)
+    .scalar_subquery()
+    .label("shortest"),
+    select(func.max(playbook_vectors.c.dimensions))
+    .where(_OWN_VECTORS)
+    .scalar_subquery()
+    .label("longest"),
 )
 """One row: the highest playbook key, whether changes wait to be numbered, the last numbered change,
 the models of the stored vectors, and the dimensions of those of the current model."""
@@ -132,6 +130,7 @@ class PlaybookIndex:
         if query is None or "length" in mismatches:
             return IndexMatches(scores, None, max_score, max_distance, None)
         near = self._nearest(query, where, depth, state)
+        # The limit is applied here, because Chroma's query has none.
         close = [pair for pair in near if pair[1] <= max_distance] if near is not None else None
         if close and len(close) == depth:
             max_distance = close[-1][1]
@@ -147,7 +146,7 @@ class PlaybookIndex:
         self._rebuild_failed, self._retry_embedding_at = False, 0.0
         if self.model is not None:
             with write_transaction(self._engine) as connection:
-                stored_vectors.queue_missing(connection)
+                embeddings.queue_missing(connection)
         self._try(lambda index: self._rebuild(index, damaged=True))
 
     def reindex(self, progress: Progress | None = None) -> None:
@@ -156,7 +155,7 @@ class PlaybookIndex:
         vector = self._sample_vector()
         if vector is not None and self.model is not None:
             with write_transaction(self._engine) as connection:
-                stored_vectors.delete_other_vectors(connection, self.model, len(vector))
+                embeddings.delete_other_vectors(connection, self.model, len(vector))
         self._try(lambda index: self._rebuild(index, progress, damaged=not index.is_intact()))
 
     def vector_mismatches(self) -> Sequence[str]:
@@ -276,7 +275,7 @@ class PlaybookIndex:
         # One process at a time, or an old state that one has read could overwrite a newer one.
         with exclusive_lock(self._engine, "index", wait_s=wait_s):
             embed, model = self._embed_missing, self.model or ""
-            IndexSync(self._engine, model, embed, progress or self._warn_if_slow).update(index)
+            IndexSync(self._engine, model, embed, progress).update(index)
 
     def _embed_missing(self, texts: Sequence[str]) -> list[Vector] | None:
         """Like `embed`, but after an outage not with every search."""
@@ -286,10 +285,6 @@ class PlaybookIndex:
         if vectors is None:
             self._retry_embedding_at = monotonic() + EMBEDDER_RETRY_S
         return vectors
-
-    def _warn_if_slow(self, done: int, total: int) -> None:
-        if total - done > SLOW_REFRESH_CHANGES:
-            self._warn("slow", f"first writing {total - done:,} changes to the vector index")
 
     def _warn_embedder(self, error: ModelUnavailable) -> None:
         self._warn("embedder", f"searching by words only until the model answers: {error}")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import BaseModel
@@ -12,11 +13,9 @@ from contracts.chat import ChatRequest, Complete, Message
 from contracts.run import NodeReport, NodeStatus, RunReport
 from memory.database import read_transaction, write_transaction
 from memory.playbooks import executions, recall, store
-from memory.playbooks.lessons import MAX_LESSONS_PER_RUN, AddedLessons, add_lessons, embed_lessons
 from memory.playbooks.library import Library
-from memory.recall_types import RecordedRun
-from memory.templates import render_template
-from memory.types import Execution, Outcome, Reflection, StepResult
+from memory.playbooks.write import MAX_LESSONS_PER_RUN, AddedLessons, add_lessons, embed_lessons
+from memory.types import Execution, Outcome, RecordedRun, Reflection, StepResult
 
 FEEDBACK_TIMEOUT = timedelta(hours=24)
 """How long an execution waits for a person's feedback before it becomes neutral."""
@@ -45,10 +44,11 @@ def record_run(
 
     Credit goes to the playbooks that the agents named, else to those they read, else to the best
     one they were shown. The best of these gets the reflection. A run without any is recorded too.
-    A run that was recorded as neutral and resumed is recorded anew; an outcome that a person gave
+    A run that was recorded as neutral and resumed is recorded again; an outcome that a person gave
     stays.
     """
     with write_transaction(library.engine) as connection:
+        # A run that was cancelled and resumed gets its real outcome.
         executions.delete_neutral(connection, report.run_id)
     outcome = outcome_of(report)
     if verdict_later and outcome == "success":
@@ -97,7 +97,7 @@ def can_reflect(library: Library, report: RunReport) -> bool:
 
 
 def reflect(complete: Complete, model: str, report: RunReport) -> Reflection | None:
-    """Ask a model what a run teaches; return None if its answer is not what was asked for.
+    """Ask a model what a run teaches; return None if its answer has another form.
 
     Prompt and answer are bounded in size, which bounds the cost.
 
@@ -121,6 +121,7 @@ class _Answer(BaseModel, frozen=True, extra="ignore"):
 
 def parse_reflection(text: str) -> Reflection | None:
     """Return the first JSON object of a model's answer as a reflection, or None."""
+    # Models wrap JSON in Markdown fences and sentences.
     start, end = text.find("{"), text.rfind("}")
     try:
         answer = _Answer.model_validate(json.loads(text[start : end + 1]))
@@ -131,6 +132,21 @@ def parse_reflection(text: str) -> Reflection | None:
         what_failed=_shorten(answer.what_failed),
         improvements=_shorten(answer.improvements),
     )
+
+
+def render_template(template: str, **values: object) -> str:
+    """Return a prompt of `memory/*.md.j2`; template code inside a value is not executed."""
+    # Imported here: few runs ask a model, and every run imports this module.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parents[1]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701 - a prompt is plain text
+    )
+    return environment.get_template(template).render(**values)
 
 
 class FeedbackResult(NamedTuple):

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
+from memory.content import content_of, embedding_text, validate_content
 from memory.database import open_database, read_transaction, write_transaction
 from memory.errors import PlaybookInvalid
-from memory.playbooks import doctor, executions, search, store, upkeep, write
+from memory.playbooks import executions, search, store, upkeep, write
 from memory.playbooks.index import PlaybookIndex
-from memory.playbooks.lessons import add_lessons, embed_lessons
 from memory.playbooks.lift import LiftReport, lift_report
-from memory.playbooks.write import Write, WriteCheck, no_check
+from memory.playbooks.write import WriteCheck, add_lessons, embed_lessons, no_check
+from memory.tables import playbook_vectors
 from memory.types import (
     Embedder,
     Execution,
@@ -29,8 +30,9 @@ from memory.types import (
     Reflection,
     Retention,
     SearchResult,
-    StoreStats,
+    Vector,
 )
+from memory.vectors.embeddings import put_vector
 from memory.vectors.sync import Progress
 from memory.vectors.vector_index import (
     FolderVectorIndex,
@@ -95,7 +97,15 @@ class Library:
         Raises:
             PlaybookInvalid: a field is not valid.
         """
-        return write.create(self.engine, self.index, content, self._write(source, check))
+        content = validate_content(content)
+        # Embedded before the transaction: a model may take seconds, in which no other process
+        # could write.
+        vectors = self.index.embed([embedding_text(content.title, content.use_case)])
+        with write_transaction(self.engine) as connection:
+            check(connection)
+            made = write.insert_playbook(connection, content, source=source, at=self.clock())
+            self._put_vector(connection, made.key, vectors)
+        return made
 
     def get(self, ref: str) -> Playbook:
         """Return the playbook.
@@ -128,8 +138,7 @@ class Library:
             PlaybookNotFound, PlaybookInvalid.
             StaleUpdate: it is not at `expected_version`; by default, the version read here.
         """
-        options = self._write(source, check, expected_version)
-        return write.rewrite(self.engine, self.index, ref, changes.apply, options)
+        return self._rewrite(ref, changes.apply, expected_version, source, check)
 
     def undo(
         self,
@@ -157,8 +166,7 @@ class Library:
                 f"Known: {known}"
             )
         expected = now.version if expected_version is None else expected_version
-        options = self._write(source, no_check, expected)
-        return write.rewrite(self.engine, self.index, ref, lambda _: content, options)
+        return self._rewrite(ref, lambda _: content, expected, source)
 
     def history(self, ref: str) -> Sequence[PlaybookVersion]:
         """Return every version, the newest first."""
@@ -240,9 +248,9 @@ class Library:
         self, retention: Retention = DEFAULT_RETENTION, *, dry_run: bool = False
     ) -> Sequence[tuple[Playbook, str]]:
         """Archive stale playbooks; return each with the reason. A dry run changes nothing."""
-        return upkeep.prune(self.engine, retention, self.clock, dry_run=dry_run)
+        return upkeep.prune(self.engine, retention, self.clock(), dry_run=dry_run)
 
-    def stats(self) -> StoreStats:
+    def stats(self) -> upkeep.StoreStats:
         """Return totals over the store."""
         with read_transaction(self.engine) as connection:
             return upkeep.store_stats(connection)
@@ -256,21 +264,50 @@ class Library:
         """Rebuild the word and vector indexes, and embed what the model has not embedded."""
         upkeep.reindex(self.engine, self.index, progress)
 
-    def doctor(self, *, repair: bool = False) -> Sequence[doctor.IndexCheck]:
+    def doctor(self, *, repair: bool = False) -> Sequence[upkeep.IndexCheck]:
         """Compare the indexes with the database; `repair` rebuilds the vector index if needed."""
 
         def search_by_text(text: str) -> Sequence[Playbook]:
             return [result.playbook for result in self.search(PlaybookQuery(text=text, limit=5))]
 
-        return doctor.check_indexes(self.engine, self.index, search_by_text, repair=repair)
+        return upkeep.check_indexes(self.engine, self.index, search_by_text, repair=repair)
 
     def _key(self, connection: Connection, ref: str | None) -> int | None:
         return None if ref is None else store.get(connection, ref).key
 
-    def _write(self, source: str, check: WriteCheck, expected_version: int | None = None) -> Write:
-        return Write(
-            source=source, clock=self.clock, check=check, expected_version=expected_version
-        )
+    def _rewrite(
+        self,
+        ref: str,
+        change: Callable[[PlaybookContent], PlaybookContent],
+        expected_version: int | None,
+        source: str,
+        check: WriteCheck = no_check,
+    ) -> Playbook:
+        """Store changed content, and embed it again if its embedded text changes."""
+        before = self.get(ref)
+        content = validate_content(change(content_of(before)))
+        text = embedding_text(content.title, content.use_case)
+        is_same_text = text == embedding_text(before.title, before.use_case)
+        vectors = None if is_same_text else self.index.embed([text])
+        with write_transaction(self.engine) as connection:
+            check(connection)
+            after = write.update_playbook(
+                connection,
+                before,
+                content,
+                source=source,
+                at=self.clock(),
+                expected_version=expected_version,
+            )
+            self._put_vector(connection, before.key, vectors)
+        return after
+
+    def _put_vector(
+        self, connection: Connection, key: int, vectors: Sequence[Vector] | None
+    ) -> None:
+        if vectors is not None and self.index.model is not None:
+            owner = playbook_vectors.c.playbook_key
+            put_vector(connection, owner, key, self.index.model, vectors[0])
 
     def _add_lessons(
         self,

@@ -6,10 +6,10 @@ from hashlib import sha256
 from math import sqrt
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 
-from memory.confidence import Interval, wilson
 from memory.tables import playbooks, recalled_playbooks, recalls
+from memory.types import Interval, wilson
 
 MIN_RUNS_PER_SIDE = 20
 """Runs with an outcome that each side needs before the lift says anything."""
@@ -21,6 +21,9 @@ _LATEST_SHARE = (
     .limit(1)
 )
 _IS_SUCCESS = {"success": True, "partial": True, "failure": False}
+
+
+_Row = Row[tuple[object, ...]]
 
 
 class Trial(NamedTuple):
@@ -131,7 +134,10 @@ def lift_report(connection: Connection) -> LiftReport:
     titles = {str(id_): str(title) for id_, title in named}
     logged = connection.execute(select(recalls.c.held_out)).scalars().all()
     share = connection.execute(_LATEST_SHARE).scalar()
-    rows = _rows(connection)
+    found = recalled_playbooks.c
+    of_run = (recalls.c.run_id, recalls.c.held_out, recalls.c.share, recalls.c.outcome)
+    query = select(*of_run, found.playbook_id, found.shown, found.cited)
+    rows = connection.execute(query.join(recalls, recalls.c.run_id == found.run_id)).all()
     by_playbook: dict[str, list[_Row]] = {}
     for row in rows:
         by_playbook.setdefault(row.playbook_id, []).append(row)
@@ -153,31 +159,6 @@ def lift_report(connection: Connection) -> LiftReport:
         overall=_lift(rows, share),
         playbooks=tuple(sorted(each, key=lambda one: (one.title, one.id))),
     )
-
-
-class _Row(NamedTuple):
-    run_id: str
-    held_out: bool
-    share: float | None
-    outcome: str | None
-    playbook_id: str
-    shown: bool
-    cited: bool
-
-
-def _rows(connection: Connection) -> list[_Row]:
-    run, found = recalls.c, recalled_playbooks.c
-    query = select(
-        run.run_id,
-        run.held_out,
-        run.share,
-        run.outcome,
-        found.playbook_id,
-        found.shown,
-        found.cited,
-    )
-    query = query.join(recalled_playbooks, found.run_id == run.run_id)
-    return [_Row(*row) for row in connection.execute(query)]
 
 
 def _lift(rows: Iterable[_Row], share: float | None) -> Lift:

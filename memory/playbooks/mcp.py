@@ -18,7 +18,7 @@ from contracts.tool import ToolCall
 from memory.playbooks.library import Library
 from memory.playbooks.recall import DEFAULT_RECALL_OPTIONS
 from memory.playbooks.tools import ToolAccess, playbook_tools, run_playbook_tool
-from memory.recall_types import RecallOptions
+from memory.types import RecallOptions
 
 if TYPE_CHECKING:
     import mcp_types
@@ -53,6 +53,7 @@ def serve_playbooks(
     import uvicorn
 
     token = secrets.token_urlsafe(24)
+    # Bound before the server starts, so that the port is known and taken.
     listener = socket.create_server(("127.0.0.1", 0))
     app = _server(library, run_id, access, options).streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True
@@ -100,6 +101,8 @@ def _require_token(app: "ASGIApp", token: str) -> "ASGIApp":
 
     async def check_token(scope: "Scope", receive: "Receive", send: "Send") -> None:
         authorization = dict(scope.get("headers", ())).get(b"authorization", b"")
+        # compare_digest takes the same time for every wrong token, so none can be guessed by its
+        # time.
         if scope["type"] == "http" and not secrets.compare_digest(authorization, expected):
             await send({"type": "http.response.start", "status": 401, "headers": []})
             await send({"type": "http.response.body", "body": b"wrong or missing token"})

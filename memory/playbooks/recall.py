@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from memory.content import sanitize_text
@@ -15,7 +15,6 @@ from memory.playbooks.library import Library
 from memory.playbooks.lift import is_held_out
 from memory.playbooks.render import RenderedPlaybooks, render_playbooks, render_titles
 from memory.playbooks.search import result_group
-from memory.recall_types import RecallOptions, RecallResult
 from memory.tables import recalled_playbooks, recalls
 from memory.types import (
     GroupThresholds,
@@ -24,6 +23,8 @@ from memory.types import (
     Playbook,
     PlaybookFilter,
     PlaybookQuery,
+    RecallOptions,
+    RecallResult,
 )
 
 RUNS_BEFORE_HOLDOUT = 20
@@ -33,11 +34,6 @@ DEFAULT_RECALL_OPTIONS = RecallOptions()
 
 NO_DRAFTS = PlaybookFilter(drafts=False)
 """What runs are shown: a person has reviewed it."""
-
-_LOGGED = select(
-    select(recalls.c.held_out).where(recalls.c.run_id == bindparam("run_id")).scalar_subquery(),
-    select(func.count()).select_from(recalls).scalar_subquery(),
-)
 
 
 def recall_playbooks(
@@ -161,18 +157,17 @@ def set_outcome(connection: Connection, run_id: str, outcome: Outcome) -> None:
     connection.execute(update(recalls).where(recalls.c.run_id == run_id).values(outcome=outcome))
 
 
-class _Draw(NamedTuple):
-    held_out: bool
-    share: float
-    """Share of held-out runs in the draw; 0 if nothing was drawn."""
+def _draw(library: Library, run_id: str, holdout_share: float) -> tuple[bool, float]:
+    """Return whether the run is held out, and the share of held-out runs in the draw.
 
-
-def _draw(library: Library, run_id: str, holdout_share: float) -> _Draw:
-    """Decide whether the run is held out. A resumed run keeps the decision in its log."""
+    A resumed run keeps the decision in its log.
+    """
+    before = select(recalls.c.held_out).where(recalls.c.run_id == run_id)
     with read_transaction(library.engine) as connection:
-        before, logged = connection.execute(_LOGGED, {"run_id": run_id}).one()
+        logged = connection.execute(select(func.count()).select_from(recalls)).scalar_one()
+        held_out = connection.execute(before).scalar()
     share = holdout_share if logged >= RUNS_BEFORE_HOLDOUT else 0.0
-    return _Draw(is_held_out(run_id, share) if before is None else bool(before), share)
+    return is_held_out(run_id, share) if held_out is None else held_out, share
 
 
 def _log(library: Library, recall: RecallResult, fitting: Collection[str], share: float) -> None:
@@ -192,6 +187,7 @@ def _log(library: Library, recall: RecallResult, fitting: Collection[str], share
     run = {
         "run_id": recall.run_id,
         "at": library.clock(),
+        # Prompts come from webhooks and web pages too: Postgres refuses NUL bytes.
         "task": sanitize_text(recall.results.query)[:4_000],
         "held_out": recall.held_out,
         "share": share,

@@ -6,9 +6,9 @@ our own marks, so that none can pose as a heading, a fence or the end of the blo
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from memory.types import GroupedResults, Playbook, PlaybookStep, ResultGroup, SearchResult
 
@@ -60,7 +60,8 @@ def render_playbooks(found: GroupedResults, *, budget_tokens: int) -> RenderedPl
         text = f"No relevant playbooks found for: {neutralize(found.query)[:200]}"
         return RenderedPlaybooks(text=text if estimate_tokens(text) <= budget_tokens else "")
     chosen: dict[str, str] = {}
-    for result in _round_robin(found):
+    rows = zip_longest(*found.groups.values())
+    for result in filter(None, chain.from_iterable(rows)):
         for entry in (_entry(result, found), _title(result, found)):
             attempt = {**chosen, result.playbook.id: entry}
             if estimate_tokens(_block(found, attempt)) <= budget_tokens:
@@ -92,6 +93,7 @@ def estimate_tokens(text: str) -> int:
     """Return an upper estimate for any model: a token for three ASCII characters or one byte."""
     if text.isascii():
         return -(-len(text) // 3)
+    # Tokenizers fall back to one token a byte for scripts that they do not know.
     plain = sum(character < "\x80" for character in text)
     return -(-plain // 3) + len(text.encode("utf-8", "replace")) - plain
 
@@ -108,11 +110,6 @@ def neutralize(text: str) -> str:
 def _is_hidden(character: str) -> bool:
     is_hidden_kind = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co")
     return is_hidden_kind and character not in "\n\t\r \N{ZERO WIDTH JOINER}"  # joins emoji
-
-
-def _round_robin(found: GroupedResults) -> Iterator[SearchResult]:
-    for row in zip_longest(*found.groups.values()):
-        yield from (result for result in row if result is not None)
 
 
 def _block(found: GroupedResults, entries: dict[str, str]) -> str:

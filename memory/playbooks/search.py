@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy import Connection, Engine, bindparam, func, select
 
-from memory.confidence import MIN_FAILURES, is_failing, wilson_lower_bound
 from memory.database import read_transaction
 from memory.playbooks import executions, store
 from memory.playbooks.index import IndexMatches, PlaybookIndex
+from memory.tables import lessons as lesson_table
 from memory.tables import playbooks
 from memory.types import (
     ArmRank,
@@ -17,19 +17,25 @@ from memory.types import (
     GroupThresholds,
     Lesson,
     OutcomeCounts,
+    PlaybookFilter,
     PlaybookQuery,
+    PlaybookStatus,
     ResultGroup,
     SearchArm,
     SearchResult,
     Vector,
+    wilson_lower_bound,
 )
-from memory.vectors import stored_vectors
+from memory.vectors.embeddings import cosine_distances
 
 MATCHES_PER_ARM = 50
 """Playbooks that each arm returns before they are fused, or the query's limit if that is more."""
 
 DEPTH_FACTOR = 4
 """Factor by which an arm searches deeper when drafts took the places of reviewed playbooks."""
+
+MIN_FAILURES = 3
+"""Failures among the latest executions that a failing playbook has at least."""
 
 MAX_FAILURES_SHOWN = 5
 """Failures that the rendering of a playbook names."""
@@ -185,8 +191,10 @@ def result_group(
     `counts` are of all executions, `recent` of the latest ones. A playbook that fails lately is in
     group failed, however good it was before.
     """
-    is_failed = is_failing(recent.succeeded, recent.failures)
-    if is_failed and recent.confidence <= thresholds.failed_max:
+    # Fewer failures say little: a playbook that succeeds nine times in ten fails once within seven
+    # runs half of the time.
+    is_failing = recent.failures >= MIN_FAILURES and recent.failures > recent.succeeded
+    if is_failing and recent.confidence <= thresholds.failed_max:
         return "failed"
     if counts.confidence >= thresholds.proven_min:
         return "proven"
@@ -211,13 +219,16 @@ def _results(
         confidence = {
             key: wilson_lower_bound(good, failures)
             for key, good, failures, status, source in rated
-            if query.filter.matches(status, source)  # the vector index does not know drafts
+            if _passes(query.filter, status, source)  # the vector index does not know drafts
         }
         relevance = {key: score for key, score in relevance.items() if key in confidence}
     scores = blend_confidence(relevance, confidence, query.confidence_weight)
     order = ranked_keys(scores, min_score=query.min_score, limit=query.limit)
     stored = store.by_key(connection, order)
-    ranks = {arm: _arm_ranks(pairs) for arm, pairs in arms.items()}
+    ranks = {
+        arm: {key: ArmRank(rank, score) for rank, (key, score) in enumerate(pairs, 1)}
+        for arm, pairs in arms.items()
+    }
     return [
         SearchResult(
             playbook=stored[key],
@@ -227,29 +238,34 @@ def _results(
             lessons=_by_similarity(connection, stored[key].lessons, found.query_vector, model),
         )
         for key in order
-        if key in stored and query.filter.matches(stored[key].status, stored[key].source)
+        if key in stored and _passes(query.filter, stored[key].status, stored[key].source)
     ]
 
 
-def _arm_ranks(found: Sequence[tuple[int, float]]) -> dict[int, ArmRank]:
-    return {key: ArmRank(rank, score) for rank, (key, score) in enumerate(found, 1)}
+def _passes(where: PlaybookFilter, status: PlaybookStatus, source: str) -> bool:
+    match status:
+        case "archived":
+            return where.archived
+        case "draft":
+            return where.drafts or source == where.own_source
+        case "active":
+            return True
 
 
 def _by_similarity(
     connection: Connection, lessons: Sequence[Lesson], query: Vector | None, model: str | None
 ) -> tuple[str, ...]:
-    """Sort lessons by similarity to the query; without vectors the newest come first."""
+    """Sort lessons by similarity to the query; those without a vector come last, the newest first.
+
+    Without a query vector all are sorted by age.
+    """
     newest = sorted(lessons, key=lambda lesson: -lesson.id)
-    if query is not None and model is not None and len(newest) > 1:
-        ids = [lesson.id for lesson in newest]
-        vectors = stored_vectors.load_lesson_vectors(connection, ids, model)
-        newest.sort(key=lambda e: -_cosine(vectors[e.id], query) if e.id in vectors else 1.0)
+    if query is not None and len(newest) > 1:
+        columns, ids = lesson_table.c, [lesson.id for lesson in newest]
+        is_comparable = func.length(columns.vector) == 4 * len(query)
+        embedded = select(columns.id, columns.vector).where(columns.id.in_(ids), is_comparable)
+        rows = connection.execute(embedded.where(columns.model == model)).all()
+        near = cosine_distances([row.vector for row in rows], query)
+        distances = dict(zip((row.id for row in rows), near, strict=True))
+        newest.sort(key=lambda lesson: distances.get(lesson.id, 2.0))
     return tuple(lesson.text for lesson in newest)
-
-
-def _cosine(a: Vector, b: Vector) -> float:
-    import numpy as np
-
-    one, other = np.asarray(a), np.asarray(b)
-    length = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return float(one @ other) / length if length and len(one) == len(other) else 0.0

@@ -131,6 +131,7 @@ def filter_conditions(where: PlaybookFilter) -> list[ColumnElement[bool]]:
         wanted.append(playbooks.c.status != "archived")
     if not where.drafts:
         wanted.append(or_(playbooks.c.status != "draft", playbooks.c.source == where.own_source))
+    # Sanitized like stored text, or a NUL byte in a filter would be an error on Postgres.
     if where.category is not None:
         wanted.append(playbooks.c.category == sanitize_text(where.category))
     for tag in where.tags:

@@ -18,13 +18,12 @@ from sqlalchemy.exc import IntegrityError
 
 from contracts.errors import BadInput, Unavailable
 from contracts.tool import Tool, ToolCall
-from memory.content import content_length, playbook_json, sanitize_text
+from memory.content import content_length, first_problem, playbook_json, sanitize_text
 from memory.database import read_transaction, write_transaction
 from memory.errors import PlaybookInvalid, StaleUpdate
 from memory.playbooks import recall, store
 from memory.playbooks.library import Library
 from memory.playbooks.recall import DEFAULT_RECALL_OPTIONS
-from memory.recall_types import RecallOptions
 from memory.tables import run_writes
 from memory.types import (
     Playbook,
@@ -33,6 +32,7 @@ from memory.types import (
     PlaybookFilter,
     PlaybookQuery,
     PlaybookStep,
+    RecallOptions,
 )
 
 MAX_LISTED = 200
@@ -183,6 +183,8 @@ class Delete(_Args, frozen=True):
             if _own_draft(connection, self.id, caller) is not None:
                 count_write(connection, caller.run_id)
 
+        # The check runs in the transaction of the deletion, so no edit of a person comes in
+        # between.
         return {"deleted": library.delete(self.id, check=check)}
 
 
@@ -237,9 +239,7 @@ def run_playbook_tool(
             raise PlaybookInvalid(f"no tool {call.name!r}; there are {', '.join(allowed)}")
         answer = args.model_validate_json(call.arguments or "{}").run(library, caller)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        answer = {"error": f"bad arguments for {call.name}: {field}: {first['msg']}"}
+        answer = {"error": f"bad arguments for {call.name}: {first_problem(error)}"}
     except (BadInput, StaleUpdate) as error:
         answer = {"error": str(error)}
     except Unavailable as error:

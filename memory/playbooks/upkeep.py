@@ -1,37 +1,72 @@
-"""Maintenance of the store: totals, archiving stale playbooks, and rebuilding the indexes."""
+"""Maintenance of the store: totals, stale playbooks, rebuilding and checking the indexes."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from time import sleep
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, func, select, text
 
-from memory.content import content_of
+from memory.content import content_of, embedding_text
 from memory.database import read_transaction, write_transaction
 from memory.errors import PlaybookNotFound, StaleUpdate
 from memory.playbooks import store
+from memory.playbooks.bm25 import query_words, word_impacts
 from memory.playbooks.index import PlaybookIndex
-from memory.playbooks.lessons import embed_lessons
-from memory.playbooks.write import update_playbook, write_words
-from memory.tables import executions, playbooks
-from memory.types import OutcomeCounts, Playbook, PlaybookFilter, Retention, StoreStats
+from memory.playbooks.write import embed_lessons, update_playbook, write_words
+from memory.tables import (
+    executions,
+    outdated_playbooks,
+    playbook_vectors,
+    playbook_words,
+    playbooks,
+)
+from memory.types import OutcomeCounts, Playbook, PlaybookFilter, Retention
+from memory.vectors import embeddings
+from memory.vectors.chroma import VectorIndexCorrupt, VectorIndexUnavailable
 from memory.vectors.sync import CHANGES_PER_BATCH, Progress
 
 BATCH_PAUSE_S = 0.01
 """Pause between two batches, longer than other writers wait before they ask for the lock again."""
 
+SELF_RECALL_SAMPLE = 200
+"""Playbooks that are searched by their own text."""
+
+_REINDEX = "`harness memory reindex`"
+
+SearchByText = Callable[[str], Sequence[Playbook]]
+"""Returns the best playbooks for a text, best first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexCheck:
+    """Result of one check. `advice` says what to do if it is not ok."""
+
+    name: str
+    ok: bool
+    seen: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreStats:
+    """Totals over the store."""
+
+    playbooks: int
+    archived: int
+    executions: int
+    pending: int
+    average_confidence: float
+    by_category: Mapping[str, int]
+
 
 def store_stats(connection: Connection) -> StoreStats:
     """Return totals over the store; archived playbooks have no part in the average."""
     columns = playbooks.c
-    rows = connection.execute(
-        select(
-            columns.category, columns.status, columns.successes, columns.partials, columns.failures
-        )
-    ).all()
+    counters = (columns.successes, columns.partials, columns.failures)
+    rows = connection.execute(select(columns.category, columns.status, *counters)).all()
     live = [row for row in rows if row.status != "archived"]
     confidences = [
         OutcomeCounts(successes=r.successes, partials=r.partials, failures=r.failures).confidence
@@ -65,10 +100,9 @@ def stale_reason(playbook: Playbook, retention: Retention, now: datetime) -> str
 
 
 def prune(
-    engine: Engine, retention: Retention, clock: Callable[[], datetime], *, dry_run: bool
+    engine: Engine, retention: Retention, now: datetime, *, dry_run: bool
 ) -> list[tuple[Playbook, str]]:
     """Archive stale playbooks; return each with the reason."""
-    now = clock()
     with read_transaction(engine) as connection:
         found = store.list_all(connection, PlaybookFilter())
     judged = [(playbook, stale_reason(playbook, retention, now)) for playbook in found]
@@ -110,3 +144,107 @@ def reindex(engine: Engine, index: PlaybookIndex, progress: Progress | None = No
     for id_ in with_lessons:
         with suppress(PlaybookNotFound):  # deleted since
             embed_lessons(engine, index, id_)
+
+
+def check_indexes(
+    engine: Engine, index: PlaybookIndex, search: SearchByText, *, repair: bool
+) -> list[IndexCheck]:
+    """Compare the indexes with the database; with `repair`, rebuild a wrong vector index."""
+    mismatches = index.vector_mismatches()
+    with read_transaction(engine) as connection:
+        damaged = store.describe_damaged_rows(connection)
+        seen = f"{len(damaged)} of them cannot be read"
+        checks = [
+            _check_database(connection),
+            _check("playbooks", damaged, seen, "; ".join(damaged)),
+            _check_words(connection),
+            _check_embeddings(connection, mismatches),
+        ]
+    vectors = list(_check_vectors(engine, index, search))
+    if repair and not all(check.ok for check in vectors):
+        index.rebuild()
+        vectors = list(_check_vectors(engine, index, search))
+    # Last, because checking the vectors embeds what is missing.
+    with read_transaction(engine) as connection:
+        queued = select(func.count()).select_from(outdated_playbooks)
+        changes = connection.execute(queued).scalar_one()
+        missing = embeddings.count_missing(connection) if index.model is not None else 0
+    seen = f"{changes} changes not yet in the vector index, {missing} playbooks without a vector"
+    waiting = _check("waiting", missing, seen, f"{_REINDEX}, once the model answers")
+    return [*checks, waiting, *vectors]
+
+
+def _check(name: str, problem: object, seen: str, advice: str = _REINDEX) -> IndexCheck:
+    return IndexCheck(name=name, ok=not problem, seen=seen, advice=advice if problem else "")
+
+
+def _check_database(connection: Connection) -> IndexCheck:
+    if connection.dialect.name != "sqlite":
+        return _check("database", None, "it answers")
+    result = str(connection.execute(text("PRAGMA quick_check(1)")).scalar())
+    advice = "`harness memory doctor --back-up`, then import an export"
+    return _check("database", result != "ok", result, advice)
+
+
+def _check_words(connection: Connection) -> IndexCheck:
+    indexed = select(playbook_words.c.playbook_key).distinct()
+    query = select(playbooks.c.key).where(playbooks.c.key.not_in(indexed))
+    keys = list(connection.execute(query.limit(store.KEYS_PER_STATEMENT)).scalars())
+    # A title of emoji alone has no words.
+    missing = sum(bool(word_impacts(p)) for p in store.by_key(connection, keys).values())
+    return _check("words", missing, f"{missing} playbooks without words")
+
+
+def _check_embeddings(connection: Connection, mismatches: Sequence[str]) -> IndexCheck:
+    columns, problems = playbook_vectors.c, list(mismatches)
+    counted = select(columns.model, func.count()).where(columns.dimensions > 0)
+    rows = connection.execute(counted.group_by(columns.model).order_by(columns.model))
+    seen = ", ".join(f"{number} by {model}" for model, number in rows) or "none"
+    query = select(playbooks.c.slug).join(playbook_vectors).where(columns.dimensions == 0)
+    if refused := connection.execute(query.order_by(playbooks.c.key)).scalars().all():
+        problems.append(
+            f"the model refuses the text of {len(refused)} playbooks, which are found by words "
+            f"only: change the title or use case of {', '.join(refused[:5])}"
+        )
+    return _check("embeddings", problems, seen, "; ".join(problems))
+
+
+def _check_vectors(
+    engine: Engine, index: PlaybookIndex, search: SearchByText
+) -> Iterator[IndexCheck]:
+    if not index.is_intact():  # reading a damaged graph could crash this process
+        yield _check("vectors", True, "damaged", "`harness memory doctor --repair`")
+        return
+    index.refresh()
+    yield _check_keys(engine, index)
+    with read_transaction(engine) as connection:
+        newest = store.list_all(connection, PlaybookFilter(), limit=SELF_RECALL_SAMPLE)
+    texts = [embedding_text(p.title, p.use_case) for p in newest]
+    sample = [own for own in texts if index.model or query_words(own)]
+    lost = sum(
+        own not in [embedding_text(p.title, p.use_case) for p in search(own)] for own in sample
+    )
+    seen = f"{len(sample) - lost} of {len(sample)} found by their own text"
+    yield _check("self-recall", lost, seen)
+
+
+def _check_keys(engine: Engine, index: PlaybookIndex) -> IndexCheck:
+    """Check that the vector index has exactly the playbooks that have a vector."""
+    try:
+        keys = index.keys()
+    except VectorIndexUnavailable as error:
+        advice = "words are searched meanwhile; the next search that can use it completes it"
+        return _check("vectors", error, str(error), advice)
+    except VectorIndexCorrupt as error:
+        return _check("vectors", error, str(error))
+    if keys is None:
+        return _check("vectors", None, "no embedding model: words only")
+    query = select(playbooks.c.key, playbooks.c.status == "archived").join(playbook_vectors)
+    with read_transaction(engine) as connection:
+        rows = connection.execute(query.where(embeddings.is_indexed(index.model or ""))).all()
+    wrong = sum(
+        len(keys[is_archived] ^ {key for key, archived in rows if bool(archived) is is_archived})
+        for is_archived in (False, True)
+    )
+    seen = f"{len(keys[0])} live, {len(keys[1])} archived, {wrong} unlike the database"
+    return _check("vectors", wrong, seen)

@@ -1,41 +1,50 @@
-"""Writes playbooks: content, tags, versions, word index and vector in one transaction."""
+"""Writes playbooks: content, tags, versions and word index in one transaction; their lessons."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, delete, insert, select, update
+from sqlalchemy import Connection, Engine, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from memory.content import content_json, content_of, embedding_text, slugify, validate_content
-from memory.database import read_transaction, write_transaction
+from memory.content import (
+    content_json,
+    embedding_text,
+    lesson_digest,
+    sanitize_text,
+    slugify,
+)
+from memory.database import lock_until_commit, read_transaction, write_transaction
 from memory.errors import PlaybookInvalid, StaleUpdate
 from memory.playbooks import store
+from memory.playbooks.bm25 import word_impacts
 from memory.playbooks.index import PlaybookIndex
-from memory.tables import outdated_playbooks, playbook_tags, playbook_words, playbooks, versions
-from memory.types import Playbook, PlaybookContent, Vector
-from memory.vectors import stored_vectors
-from memory.words import word_impacts
+from memory.tables import (
+    lessons,
+    outdated_playbooks,
+    playbook_tags,
+    playbook_vectors,
+    playbook_words,
+    playbooks,
+    versions,
+)
+from memory.types import Playbook, PlaybookContent
+from memory.vectors import embeddings
 
 WriteCheck = Callable[[Connection], None]
 """Runs in the transaction of a write, before it; raises if the write is not allowed."""
 
 
+MAX_LESSONS_PER_RUN = 3
+"""Lessons that one run, or one reflection, may add."""
+
+LESSON_LIMIT = 1_000
+"""Characters stored of a lesson."""
+
+
 def no_check(_: Connection) -> None:
     """Allow every write."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Write:
-    """Author, clock and precondition of a write."""
-
-    source: str
-    clock: Callable[[], datetime]
-    check: WriteCheck = no_check
-    expected_version: int | None = None
-    """The version that the change was made from. None: the version that is stored now."""
 
 
 class PlaybookIdentity(NamedTuple):
@@ -43,47 +52,6 @@ class PlaybookIdentity(NamedTuple):
 
     id: str
     slug: str
-
-
-def create(
-    engine: Engine, index: PlaybookIndex, content: PlaybookContent, write: Write
-) -> Playbook:
-    """Validate, embed and insert a new playbook."""
-    content = validate_content(content)
-    text = _embedding_text(content)
-    vectors = index.embed([text])
-    with write_transaction(engine) as connection:
-        write.check(connection)
-        playbook = insert_playbook(connection, content, source=write.source, at=write.clock())
-        _put_vector(connection, index, playbook.key, text, vectors)
-    return playbook
-
-
-def rewrite(
-    engine: Engine,
-    index: PlaybookIndex,
-    ref: str,
-    change: Callable[[PlaybookContent], PlaybookContent],
-    write: Write,
-) -> Playbook:
-    """Change the content of a playbook, and embed it again if its embedded text changes."""
-    with read_transaction(engine) as connection:
-        before = store.get(connection, ref)
-    content = validate_content(change(content_of(before)))
-    text = _embedding_text(content)
-    vectors = index.embed([text]) if text != _embedding_text(before) else None
-    with write_transaction(engine) as connection:
-        write.check(connection)
-        after = update_playbook(
-            connection,
-            before,
-            content,
-            source=write.source,
-            at=write.clock(),
-            expected_version=write.expected_version,
-        )
-        _put_vector(connection, index, before.key, text, vectors)
-    return after
 
 
 def insert_playbook(
@@ -104,6 +72,7 @@ def insert_playbook(
         "created_at": at,
         "updated_at": at,
     }
+    # 111 characters, a hyphen and eight of the id fill the column.
     key = _insert(connection, row, new.slug) or _insert(
         connection, row, f"{new.slug[:111]}-{new.id[:8]}"
     )
@@ -142,7 +111,8 @@ def update_playbook(
             f"{base}. Read it again and repeat the change"
         )
     if _embedding_text(content) != _embedding_text(playbook):
-        stored_vectors.delete_vector(connection, playbook.key)
+        of_playbook = playbook_vectors.c.playbook_key == playbook.key
+        connection.execute(delete(playbook_vectors).where(of_playbook))
     _write_parts(connection, playbook.key, content, version=new, source=source, at=at)
     return store.get(connection, playbook.id)
 
@@ -152,6 +122,7 @@ def delete_playbook(connection: Connection, ref: str) -> bool:
     key = connection.execute(store.select_by_ref(ref).with_only_columns(playbooks.c.key)).scalar()
     if key is None:
         return False
+    # The index learns of a deletion by the missing row.
     mark_outdated(connection, [key])
     connection.execute(delete(playbooks).where(playbooks.c.key == key))
     return True
@@ -181,6 +152,7 @@ def _insert(connection: Connection, row: dict[str, object], slug: str) -> int | 
         return None
     statement = insert(playbooks).values(**row, slug=slug).returning(playbooks.c.key)
     try:
+        # On Postgres a failed insert ends the transaction, unless a savepoint surrounds it.
         with connection.begin_nested():
             return int(connection.execute(statement).scalar_one())
     except IntegrityError:
@@ -206,16 +178,124 @@ def _write_parts(
     mark_outdated(connection, [key])
 
 
-def _put_vector(
-    connection: Connection,
-    index: PlaybookIndex,
-    key: int,
-    text: str,
-    vectors: Sequence[Vector] | None,
-) -> None:
-    if vectors is not None and index.model is not None:
-        stored_vectors.put_vector(connection, key, index.model, text, vectors[0])
-
-
 def _embedding_text(content: PlaybookContent) -> str:
     return embedding_text(content.title, content.use_case)
+
+
+class RejectedLesson(NamedTuple):
+    """A lesson, or the end of one, that was not stored."""
+
+    text: str
+    reason: str
+
+
+class AddedLessons(NamedTuple):
+    """Result of adding lessons."""
+
+    added: list[str]
+    rejected: list[RejectedLesson]
+
+
+def add_lessons(
+    connection: Connection,
+    key: int,
+    texts: Sequence[str],
+    *,
+    run_id: str | None,
+    at: datetime,
+    approved: bool = False,
+) -> AddedLessons:
+    """Add lessons that the playbook does not have yet.
+
+    A run may add three over all its reflections; a person who approved these texts may add three
+    at a time. Texts that differ only in case, spaces and final punctuation are the same lesson.
+    """
+    if run_id is not None:
+        lock_until_commit(connection, f"run {run_id}")
+    by_run = run_id is not None and not approved
+    of_run = select(func.count()).select_from(lessons).where(lessons.c.run_id == run_id)
+    used = connection.execute(of_run).scalar_one() if by_run else 0
+    free = MAX_LESSONS_PER_RUN - used
+    per = f"for run {run_id!r}" if by_run else "at a time"
+    result = AddedLessons([], [])
+    known = _digests(connection, key)
+    for given in texts:
+        whole = sanitize_text(given).strip()
+        text, rest = whole[:LESSON_LIMIT], whole[LESSON_LIMIT:]
+        if len(result.added) >= free:
+            reason = f"at most {MAX_LESSONS_PER_RUN} lessons are stored {per}"
+            result.rejected.append(RejectedLesson(whole, reason))
+        elif not text or not _insert_lesson(connection, key, text, known, run_id, at):
+            reason = "the playbook has this lesson" if text else "it is empty"
+            result.rejected.append(RejectedLesson(whole, reason))
+        else:
+            result.added.append(text)
+            if rest:
+                reason = f"a lesson has at most {LESSON_LIMIT:,} characters"
+                result.rejected.append(RejectedLesson(rest, reason))
+    return result
+
+
+def missing_lessons(connection: Connection, key: int, texts: Iterable[str]) -> set[str]:
+    """Return those of these texts that are not lessons of the playbook."""
+    known = _digests(connection, key)
+    stored = {text: sanitize_text(text).strip()[:LESSON_LIMIT] for text in texts}
+    return {
+        text for text, lesson in stored.items() if lesson and lesson_digest(lesson) not in known
+    }
+
+
+def import_lessons(
+    connection: Connection, key: int, texts: Sequence[tuple[str, str | None]], at: datetime
+) -> None:
+    """Add lessons of another store, each with the run that it came from."""
+    known = _digests(connection, key) if texts else set()
+    for text, run_id in texts:
+        _insert_lesson(connection, key, sanitize_text(text)[:LESSON_LIMIT], known, run_id, at)
+
+
+def embed_lessons(engine: Engine, index: PlaybookIndex, ref: str) -> None:
+    """Embed the lessons of a playbook that have no vector, if a model answers.
+
+    Raises:
+        PlaybookNotFound: there is no such playbook.
+    """
+    if index.model is None:
+        return
+    has_no_vector = or_(lessons.c.model.is_(None), lessons.c.model != index.model)
+    with read_transaction(engine) as connection:
+        key = store.get(connection, ref).key
+        query = select(lessons.c.id, lessons.c.text).where(lessons.c.playbook_key == key)
+        waiting = connection.execute(query.where(has_no_vector)).all()
+    vectors = index.embed([row.text for row in waiting])
+    if vectors is None:
+        return
+    with write_transaction(engine) as connection:
+        for row, vector in zip(waiting, vectors, strict=True):
+            values = {"model": index.model, "vector": embeddings.to_bytes(vector)}
+            connection.execute(update(lessons).where(lessons.c.id == row.id).values(**values))
+
+
+def _insert_lesson(
+    connection: Connection, key: int, text: str, known: set[str], run_id: str | None, at: datetime
+) -> bool:
+    digest = lesson_digest(text)
+    if digest in known:
+        return False
+    known.add(digest)
+    values = {"playbook_key": key, "text": text, "digest": digest, "run_id": run_id, "at": at}
+    try:
+        with connection.begin_nested():
+            connection.execute(insert(lessons).values(**values))
+    except IntegrityError:
+        return False
+    return True
+
+
+def _digests(connection: Connection, key: int) -> set[str]:
+    """Return the digests of a playbook's lessons.
+
+    Computed from the texts: digests that older versions stored were the same for `C` and `C++`.
+    """
+    texts = connection.execute(select(lessons.c.text).where(lessons.c.playbook_key == key))
+    return {lesson_digest(text) for text in texts.scalars()}

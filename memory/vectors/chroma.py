@@ -1,10 +1,12 @@
 """Access to chromadb: clients without telemetry, collections that find every record.
 
-No other module imports chromadb.
+No other module imports chromadb. `python -m memory.vectors.chroma FOLDER` exits with 0 if the
+records of a folder find themselves: a damaged folder can crash the process that opens it.
 """
 
 import logging
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from chromadb.config import Settings
 
 WRITE_BATCH = 1_000
+
+SAMPLE = 50
+"""Records of each collection that `probe` looks up by their own vector."""
 
 
 class IndexEntry(NamedTuple):
@@ -198,6 +203,16 @@ def keys(collection: "Collection") -> set[int]:
     return {int(key) for key in collection.get(include=[])["ids"]}
 
 
+def probe(folder: Path) -> bool:
+    """Return whether every sampled record is the nearest to its own vector."""
+    client = open_folder(folder)
+    try:
+        names = [collection.name for collection in client.list_collections()]
+        return all(_finds_its_records(open_collection(client, name)) for name in names)
+    finally:
+        close(client)
+
+
 def _no_answer(url: str, error: Exception) -> VectorIndexUnavailable:
     return VectorIndexUnavailable(f"no Chroma answers at {without_credentials(url)!r}: {error}")
 
@@ -223,3 +238,19 @@ def _conditions(where: PlaybookFilter) -> "Where | None":
     if not wanted:
         return None
     return wanted[0] if len(wanted) == 1 else {"$and": wanted}
+
+
+def _finds_its_records(collection: "Collection") -> bool:
+    sample = collection.get(limit=SAMPLE, include=["embeddings"])
+    if sample["embeddings"] is None:
+        return not sample["ids"]
+    for embedding in sample["embeddings"]:
+        vector = [float(number) for number in embedding]
+        found = nearest(collection, vector, PlaybookFilter(), 1)
+        if not found or found[0][1] >= 1e-3:
+            return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(0 if probe(Path(sys.argv[1])) else 1)

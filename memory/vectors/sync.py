@@ -12,11 +12,17 @@ from sqlalchemy import Connection, Engine, Select, Table, delete, func, insert, 
 
 from memory.content import embedding_text
 from memory.database import read_transaction, write_transaction
-from memory.tables import last_changes, outdated_playbooks, playbook_tags, playbooks
+from memory.tables import (
+    last_changes,
+    outdated_playbooks,
+    playbook_tags,
+    playbook_vectors,
+    playbooks,
+)
 from memory.types import Vector
-from memory.vectors import stored_vectors
+from memory.vectors import embeddings
 from memory.vectors.chroma import IndexEntry
-from memory.vectors.stored_vectors import TextToEmbed
+from memory.vectors.embeddings import TextToEmbed
 from memory.vectors.vector_index import IndexUpdate, VectorIndex
 
 Progress = Callable[[int, int], None]
@@ -27,6 +33,7 @@ CHANGES_PER_BATCH = 500
 TEXTS_PER_REQUEST = 64
 """Texts that the model embeds in one request. Their vectors are stored before the next one."""
 
+_VECTOR_KEY = playbook_vectors.c.playbook_key
 _LAST_NUMBER = select(func.max(last_changes.c.number))
 
 
@@ -83,6 +90,7 @@ class IndexSync:
             with read_transaction(self._engine) as connection:
                 live, archived = _entries(connection, keys, self._model)
             found = {entry.key for entry in (*live, *archived)}
+            # A playbook without a vector is removed too: its old one is of another text or model.
             removed = [key for key in keys if key not in found]
             index.write(IndexUpdate(live, archived, removed, indexed))
             self._report(len(batch))
@@ -90,7 +98,7 @@ class IndexSync:
     def _embed_missing(self, keys: list[int]) -> set[int]:
         """Embed these playbooks where needed; return the keys of those that still lack a vector."""
         with read_transaction(self._engine) as connection:
-            missing = stored_vectors.texts_to_embed(connection, keys)
+            missing = embeddings.texts_to_embed(connection, keys)
         lacking: set[int] = set()
         for start in range(0, len(missing), TEXTS_PER_REQUEST):
             batch = missing[start : start + TEXTS_PER_REQUEST]
@@ -106,7 +114,7 @@ class IndexSync:
             texts = _lock_texts(connection, [item.key for item in batch])
             for item, vector in zip(batch, vectors, strict=True):
                 if texts.get(item.key) == item.text:  # else it was changed or removed meanwhile
-                    stored_vectors.put_vector(connection, item.key, self._model, item.text, vector)
+                    embeddings.put_vector(connection, _VECTOR_KEY, item.key, self._model, vector)
         return {item.key for item in batch if item.key not in texts}
 
     def _count(self, query: Select[tuple[int]]) -> int:
@@ -130,6 +138,8 @@ def _lock_texts(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
     """Return texts that stay as they are until the transaction ends, without locked playbooks."""
     query = select(playbooks.c.key, playbooks.c.title, playbooks.c.use_case)
     query = query.where(playbooks.c.key.in_(keys))
+    # A playbook that another transaction changes is not waited for: it stays queued, and the next
+    # search embeds it.
     rows = connection.execute(query.with_for_update(key_share=True, skip_locked=True))
     return {row.key: embedding_text(row.title, row.use_case) for row in rows}
 
@@ -138,7 +148,7 @@ def _entries(
     connection: Connection, keys: Sequence[int], model: str
 ) -> tuple[list[IndexEntry], list[IndexEntry]]:
     """Return the index entries of those playbooks that have a vector: live ones, archived ones."""
-    vectors = stored_vectors.load_vectors(connection, keys, model)
+    vectors = embeddings.load_vectors(connection, model, keys)
     tags: dict[int, list[str]] = {}
     tagged = select(playbook_tags).where(playbook_tags.c.playbook_key.in_(keys))
     for row in connection.execute(tagged):

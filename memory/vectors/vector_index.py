@@ -4,30 +4,42 @@ It is derived data: every vector is in the database too, so the index can be reb
 
 Chroma damages its folder if one process writes while another has it open. So every operation
 locks the folder, and every write changes the folder's generation: a process that finds another
-generation than at its last operation opens Chroma anew. A process that dies during a write or
+generation than at its last operation opens Chroma again. A process that dies during a write or
 while opening leaves a mark. The next process then tests the folder with
-`memory.vectors.chroma_probe`, because a damaged folder can crash the process that opens it.
+`chroma.probe`, because a damaged folder can crash the process that opens it.
 """
 
+import shutil
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+from subprocess import TimeoutExpired, run
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
 
 from sqlalchemy import Engine, select
 
-from memory.database import read_transaction
+from contracts.files import write_atomically
+from memory.database import acquire_lock, read_transaction
 from memory.tables import store_ids
 from memory.types import PlaybookFilter
 from memory.vectors import chroma
-from memory.vectors.chroma import IndexEntry, VectorIndexCorrupt, VectorIndexStale
-from memory.vectors.vector_folder import VectorFolder, is_intact
+from memory.vectors.chroma import (
+    IndexEntry,
+    VectorIndexCorrupt,
+    VectorIndexStale,
+    VectorIndexUnavailable,
+)
 
 if TYPE_CHECKING:
     from chromadb import Collection
     from chromadb.api import ClientAPI
+
+LOCK_TIMEOUT_S = 10.0
+PROBE_TIMEOUT_S = 300.0
 
 _PARTS = ("live", "archived")
 
@@ -156,24 +168,30 @@ class ServedVectorIndex(VectorIndex):
 
 
 class FolderVectorIndex(VectorIndex):
-    """A vector index in a folder, created on first use. Threads and processes may share it."""
+    """A vector index in a folder, created on first use. Threads and processes may share it.
+
+    The file `current` names Chroma's own folder, every write replaces the text of `generation`, and
+    `writing` exists while a process opens or writes Chroma's folder.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
         super().__init__(name)
-        self._folder = VectorFolder(folder)
+        self._folder = folder
+        self._mark = folder / "writing"
         self._generation = ""
 
     def is_intact(self) -> bool:
         chroma.refuse_forked_process()
-        with self._folder.locked():
-            return not self._folder.has_graph() or self._probe()
+        with self._locked():
+            # Only a graph, which Chroma makes from 1,000 vectors on, can crash a process.
+            return not any(self._data.glob("*/data_level0.bin")) or self._probe()
 
     def drop(self, *, damaged: bool) -> None:
         if not damaged:
             with suppress(VectorIndexCorrupt), self._open(writes=True) as client:
                 self._delete_collections(client)
                 return
-        with self._folder.locked():
+        with self._locked():
             self._discard_data()
 
     def close(self) -> None:
@@ -184,32 +202,76 @@ class FolderVectorIndex(VectorIndex):
     @contextmanager
     def _open(self, *, writes: bool = False) -> Iterator["ClientAPI"]:
         chroma.refuse_forked_process()
-        with self._folder.locked(), _translated_errors(), ExitStack() as after:
-            if self._folder.is_suspect and not self._probe():
+        with self._locked(), _translated_errors(), ExitStack() as after:
+            if self._mark.exists() and not self._probe():
                 self._discard_data()
-                raise VectorIndexCorrupt(f"the vector index in {self._folder.path} was damaged")
-            if self._generation != self._folder.generation:
+                raise VectorIndexCorrupt(f"the vector index in {self._folder} was damaged")
+            if self._generation != self._read("generation"):
                 self.close()
             if writes or self._client is None:
-                self._folder.mark_suspect()
+                with _translated_write_errors():
+                    self._mark.touch()
                 if not writes:  # a failed write leaves the mark, a failed read does not
-                    after.callback(self._folder.clear_suspicion)
+                    after.callback(self._clear_mark)
             if self._client is None:
-                self._client = chroma.open_folder(self._folder.data)
-                self._generation = self._folder.generation
-            if writes:
-                self._generation = self._folder.new_generation()
+                self._client = chroma.open_folder(self._data)
+                self._generation = self._read("generation")
+            if writes:  # before the write, so that a writer that dies is noticed too
+                self._new_generation()
             yield self._client
             if writes:
-                self._folder.clear_suspicion()
+                self._clear_mark()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep all other threads and processes out until the block ends; create the folder."""
+        with ExitStack() as held:
+            with _translated_write_errors():
+                self._folder.mkdir(parents=True, exist_ok=True)
+                lock = held.enter_context((self._folder / "lock").open("w"))
+                if not acquire_lock(lock, LOCK_TIMEOUT_S):
+                    raise VectorIndexUnavailable(
+                        f"another process has locked the vector index in {self._folder} for "
+                        f"{LOCK_TIMEOUT_S:g} s: end it if it hangs or was stopped"
+                    )
+            yield
+
+    @property
+    def _data(self) -> Path:
+        """Chroma's own folder."""
+        return self._folder / (self._read("current") or "chroma")
+
+    def _read(self, name: str) -> str:
+        path = self._folder / name
+        return path.read_text() if path.exists() else ""
+
+    def _new_generation(self) -> None:
+        self._generation = uuid4().hex
+        with _translated_write_errors():
+            write_atomically(self._folder / "generation", self._generation)
+
+    def _clear_mark(self) -> None:
+        with _translated_write_errors():
+            self._mark.unlink(missing_ok=True)
 
     def _probe(self) -> bool:
+        """Return whether another process can open Chroma's folder and find its records."""
         self.close()
-        return is_intact(self._folder.data)
+        argv = (sys.executable, "-P", "-m", chroma.__name__, str(self._data))
+        try:
+            done = run(argv, check=False, capture_output=True, timeout=PROBE_TIMEOUT_S)
+        except TimeoutExpired:
+            return False
+        return done.returncode == 0
 
     def _discard_data(self) -> None:
         self.close()
-        self._generation = self._folder.discard_data()
+        shutil.rmtree(self._data, ignore_errors=True)
+        with _translated_write_errors():
+            # A new name: chromadb remembers a folder that it failed to open, and fails again.
+            write_atomically(self._folder / "current", f"chroma-{uuid4().hex[:8]}")
+        self._new_generation()
+        self._clear_mark()
 
 
 def index_name(engine: Engine, model: str, *, served: bool) -> str:
@@ -235,3 +297,11 @@ def _translated_errors() -> Iterator[None]:
         yield
     except chroma.chroma_errors() as error:
         raise VectorIndexCorrupt(f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _translated_write_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise VectorIndexUnavailable(f"the vector index cannot be written: {error}") from error

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from app.cli.memory import app
 from app.terminal.files import write_file
 from flows.recall.library import configured_library
+from memory.content import parse_changes, playbook_to_json
 from memory.database import write_transaction
-from memory.playbooks.editing import parse_changes, playbook_to_json
 from memory.tables import playbooks
 from memory.types import Execution, PlaybookContent, PlaybookStep, Reflection
 

@@ -59,7 +59,7 @@ def library(opened: Open) -> Iterator[Library]:
 
 @pytest.fixture
 def on_sqlite(tmp_path: Path, clock: Clock, words: WordEmbedder) -> Iterator[Library]:
-    """A library for what is no matter of the database."""
+    """A library on SQLite, for tests that do not depend on the database."""
     store = new_store(tmp_path / "harness.db")
     with open_library(
         store, index=tmp_path / "index", embedder=words.embedder, clock=clock
@@ -90,7 +90,7 @@ def notebook(
 
 @pytest.fixture
 def book(tmp_path: Path, clock: Clock, words: WordEmbedder) -> Iterator[Notebook]:
-    """A notebook for what is no matter of the database."""
+    """A notebook on SQLite, for tests that do not depend on the database."""
     store = new_store(tmp_path / "harness.db")
     with open_notebook(store, agents=AGENTS, embedder=words.embedder, clock=clock) as made:
         yield made

@@ -1,10 +1,10 @@
 """The retrieval benchmark's questions are paraphrases: their words are not their answers'."""
 
 from benchmarks.memory.retrieval import PROCEDURES, read
-from memory.words import tokenize
+from memory.playbooks.bm25 import tokenize
 
 
-def test_no_question_shares_two_words_with_what_it_is_about() -> None:
+def test_no_question_shares_two_words_with_its_procedure() -> None:
     contents, cases = read(PROCEDURES)
     for content, case in zip(contents, cases, strict=True):
         shared = set(tokenize(case.question)) & set(tokenize(f"{content.title} {content.use_case}"))

@@ -19,7 +19,7 @@ from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.recall.playbooks import MemoryUnavailable
 from flows.runs.layout import CHECKPOINT
-from memory.recall_types import RecordedRun
+from memory.types import RecordedRun
 from nodes.commands import command, shell
 from nodes.types import Agentic
 from tests.support.flows import scripted_shop

@@ -33,10 +33,10 @@ from flows.host import fork_server
 from flows.host.fork_server import fast_exit
 from flows.plans import background
 from flows.services import daemon, detached
-from memory.vectors import vector_folder
+from memory.vectors import vector_index
 from tests.support.forks import NUMBER, Fork, Forked, fork_from
 
-_NOT_PREFECTS = ("flows.host.gateway_process", "memory.vectors.chroma_probe")
+_NOT_PREFECTS = ("flows.host.gateway_process", "memory.vectors.chroma")
 
 _ROOT = Path(__file__).parents[2]
 _ASKED_AT_MOST = 1 << 17
@@ -137,7 +137,7 @@ def start_all_by(fork: Fork) -> None:
     """Have this process begin by forks what else would be Pythons of their own."""
     for room in STARTING:
         vars(room).update(start_detached=partial(start_forked, fork))
-    vars(vector_folder).update(run=partial(run_forked, fork))
+    vars(vector_index).update(run=partial(run_forked, fork))
 
 
 def _serve(listener: socket.socket) -> str:

@@ -8,8 +8,7 @@ from contracts.tool import ToolCall
 from memory.playbooks.learn import FeedbackResult, record_feedback
 from memory.playbooks.library import Library
 from memory.playbooks.tools import ToolAccess, run_playbook_tool
-from memory.recall_types import RecallOptions
-from memory.types import Execution, Outcome, Reflection
+from memory.types import Execution, Outcome, RecallOptions, Reflection
 
 SHOW_ALL = RecallOptions(holdout_share=0.0, max_distance=2.0)
 

@@ -11,8 +11,7 @@ from flows.runs.checkpoint import Checkpoint, StartPoint
 from flows.runs.request import ResolvedRequest
 from memory.playbooks.library import open_library
 from memory.playbooks.recall import recall_playbooks
-from memory.recall_types import RecallOptions
-from memory.types import PlaybookChanges, PlaybookContent
+from memory.types import PlaybookChanges, PlaybookContent, RecallOptions
 from sandbox.repos import fetch_base
 
 

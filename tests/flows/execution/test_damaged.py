@@ -16,7 +16,7 @@ from flows.recall.playbooks import MemoryUnavailable
 from flows.runs import checkpoint
 from flows.runs.run_record import write_record
 from flows.runs.runs import read_entry, save_report
-from memory.recall_types import RecordedRun
+from memory.types import RecordedRun
 from nodes.commands import command
 from sandbox.repos import fetch_base
 from tests.support.flows import Ask

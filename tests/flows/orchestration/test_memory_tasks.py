@@ -18,8 +18,7 @@ from flows.orchestration.memory_tasks import memory_tasks, recall_markdown
 from flows.orchestration.start import connected_to
 from flows.recall.library import configured_library
 from flows.recall.playbooks import MemoryUnavailable, RunMemory, run_memory
-from memory.recall_types import RecordedRun
-from memory.types import PlaybookContent, PlaybookQuery, Reflection
+from memory.types import PlaybookContent, PlaybookQuery, RecordedRun, Reflection
 from providers import mpnet
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)

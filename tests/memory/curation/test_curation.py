@@ -5,7 +5,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
-from threading import Barrier, Thread
+from threading import Thread
 
 import pytest
 
@@ -19,17 +19,15 @@ from memory.curation.curate import (
     curation_prompt,
     is_curated,
 )
-from memory.curation.proposals import MAX_PROPOSALS_PER_RUN
-from memory.notes.near_duplicates import contradicts
+from memory.curation.proposals import MAX_PROPOSALS_PER_RUN, contradicts
 from memory.notes.notebook import Notebook
 from memory.notes.types import NoteContent
 from memory.scope import Scope
 from tests.support.curating import INTENT, STORY, Model, curated, finding, refusals
 from tests.support.memory import Clock
-from tests.support.waiting import LONG_S
 
 
-def test_the_question_holds_the_five_questions_the_run_and_what_is_known(book: Notebook) -> None:
+def test_the_prompt_has_the_five_questions_the_run_and_the_existing_notes(book: Notebook) -> None:
     book.add(NoteContent(text="fiscal year starts in April", scope=Scope(company="acme")))
     book.add(NoteContent(text="secret of bob", scope=Scope(user="bob")))
     model = Model([])
@@ -43,7 +41,7 @@ def test_the_question_holds_the_five_questions_the_run_and_what_is_known(book: N
     assert curation_prompt(STORY, []) == curation_prompt(STORY, [])
 
 
-def test_what_is_found_waits_for_a_person_with_scope_and_confidence(book: Notebook) -> None:
+def test_findings_are_pending_with_scope_and_confidence(book: Notebook) -> None:
     found = curated(
         book,
         finding(),
@@ -177,7 +175,9 @@ def test_a_denial_or_another_number_opposes(one: str, other: str, expected: bool
      json.dumps({"findings": [finding(scope="galaxy")]}),
      json.dumps({"findings": [{"type": "Example", "scope": "user", "confidence": 1}]})],
 )  # fmt: skip
-def test_broken_json_is_asked_for_again_with_the_schema(book: Notebook, broken: str) -> None:
+def test_after_broken_json_the_model_gets_the_schema_and_another_attempt(
+    book: Notebook, broken: str
+) -> None:
     model = Model(broken, [finding()])
     found = curate_run(book, model, "m", STORY)
     assert len(found.written) == 1
@@ -230,10 +230,7 @@ def test_of_two_concurrent_scheduled_curations_one_asks_the_model(notebook: Note
 
 
 def test_two_runs_that_teach_the_same_propose_it_once(book: Notebook) -> None:
-    answered = Barrier(2)
-
     def complete(request: ChatRequest) -> Reply:
-        answered.wait(LONG_S)
         return Model([finding(f"fact {word}") for word in "abcde"])(request)
 
     def look(run_id: str) -> CurationResult:

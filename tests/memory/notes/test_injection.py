@@ -9,8 +9,8 @@ import pytest
 
 from memory.errors import AgentUnknown, NoteInvalid
 from memory.notes.agent_settings import InjectionOptions, NoteStrategy
+from memory.notes.injection import BLOCK_END, BLOCK_START
 from memory.notes.notebook import Notebook
-from memory.notes.render import BLOCK_END, BLOCK_START
 from memory.notes.types import ExampleContent, NoteContent, NoteType
 from memory.playbooks.render import estimate_tokens
 from memory.scope import Scope
@@ -179,7 +179,7 @@ def test_vectors_of_another_length_are_replaced(
         assert texts(second) == ["tidy the code"]
 
 
-def test_pending_revoked_and_expired_notes_are_not_given(book: Notebook, clock: Clock) -> None:
+def test_pending_revoked_and_expired_notes_are_not_injected(book: Notebook, clock: Clock) -> None:
     book.add(NoteContent(text="pending", status="Pending"))
     book.revoke(book.add(NoteContent(text="revoked")).id)
     until = clock.now + timedelta(days=7)

@@ -8,7 +8,6 @@ from sqlalchemy import func, select
 from memory.database import read_transaction
 from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
 from memory.notes.notebook import Notebook
-from memory.notes.tables import entry_vectors
 from memory.notes.types import (
     Author,
     EntryFilter,
@@ -19,6 +18,7 @@ from memory.notes.types import (
     ReviewFlag,
 )
 from memory.scope import Scope
+from memory.tables import entry_vectors
 from tests.support.memory import WordEmbedder
 
 CURATOR = Author("curator", "a-model")

@@ -12,8 +12,9 @@ from contracts.agents import AGENTS
 from memory.errors import StaleUpdate
 from memory.notes.notebook import Notebook, open_notebook
 from memory.notes.run_history import RunRating
-from memory.notes.tables import entry_vectors, generation, notebook_transaction
+from memory.notes.store import notebook_transaction
 from memory.notes.types import NoteContent, NoteType
+from memory.tables import entry_vectors, generation
 from tests.support.memory import WordEmbedder
 from tests.support.postgres import new_postgres_store
 from tests.support.waiting import wait_until

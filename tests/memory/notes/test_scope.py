@@ -40,7 +40,7 @@ def may_see(viewer: Scope, scope: Scope) -> bool:
 
 
 @given(scopes, scopes)
-def test_what_is_visible_is_what_the_plain_rule_says(viewer: Scope, scope: Scope) -> None:
+def test_visible_scopes_match_a_plain_statement_of_the_rule(viewer: Scope, scope: Scope) -> None:
     seen = visible_scopes(viewer)
     assert (scope in seen) == may_see(viewer, scope)
     assert [scope_level(one) for one in seen] == sorted({scope_level(one) for one in seen})
@@ -76,7 +76,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
 @given(
     st.lists(scopes, min_size=1, max_size=5), st.lists(scopes, min_size=1, max_size=4), every_way
 )
-def test_nobody_is_given_what_is_anothers(
+def test_no_viewer_sees_an_entry_of_another_user_company_or_agent(
     shared: Notebook, written: list[Scope], viewers: list[Scope], options: InjectionOptions
 ) -> None:
     kept = [
@@ -100,14 +100,14 @@ def test_nobody_is_given_what_is_anothers(
             shared.remove(entry.id)
 
 
-def test_a_private_note_is_given_to_its_user_only(book: Notebook) -> None:
+def test_a_private_note_is_visible_to_its_user_only(book: Notebook) -> None:
     secret = book.add(NoteContent(text="the launch is on Monday", scope=Scope(user="ann")))
     assert book.inject(Scope(user="ann"), "when is the launch").notes == (secret,)
     for stranger in (Scope(), Scope(user="bob"), Scope(user="Ann"), Scope(company="ann")):
         assert book.inject(stranger, "when is the launch").notes == ()
 
 
-def test_a_note_moved_to_another_user_is_not_given_to_the_first(book: Notebook) -> None:
+def test_a_note_moved_to_another_user_is_not_visible_to_the_first(book: Notebook) -> None:
     note = book.add(NoteContent(text="the launch is on Monday", scope=Scope(user="ann")))
     assert book.inject(Scope(user="ann"), "launch").notes == (note,)
     book.edit(replace(note, scope=Scope(user="bob")))

@@ -10,10 +10,9 @@ import pytest
 from sqlalchemy import MetaData, create_engine, make_url, text
 
 from contracts.errors import SettingsInvalid
-from memory.content import parse_content
+from memory.content import parse_content, parse_json
 from memory.database import REVISION, back_up, open_database, write_transaction
 from memory.errors import PlaybookInvalid, StoreCorrupt, StoreTooNew, StoreUnavailable
-from memory.playbooks.editing import parse_json
 from memory.playbooks.library import Library, open_library
 from memory.tables import metadata
 from memory.types import (
@@ -37,14 +36,16 @@ def nested(depth: int) -> object:
 
 
 @pytest.mark.parametrize("title", ["", "  \n", "\0", "a\0b", "\ud800", "x" * 256, MEGABYTE])
-def test_a_title_that_cannot_be_kept_is_refused(on_sqlite: Library, title: str) -> None:
+def test_an_unstorable_title_is_refused(on_sqlite: Library, title: str) -> None:
     with pytest.raises(PlaybookInvalid):
         on_sqlite.create(PlaybookContent(title=title))
 
 
 @pytest.mark.parametrize("field", ["use_case", "process", "notes", "category"])
 @pytest.mark.parametrize("said", ["a\0b", "\udfff", MEGABYTE])
-def test_a_field_that_cannot_be_kept_is_named(on_sqlite: Library, field: str, said: str) -> None:
+def test_an_unstorable_field_is_named_in_the_error(
+    on_sqlite: Library, field: str, said: str
+) -> None:
     made = on_sqlite.create(PlaybookContent(title="x"))
     with pytest.raises(PlaybookInvalid, match=field):
         on_sqlite.update(made.id, PlaybookChanges(**{field: said}))  # type: ignore[arg-type]  # text fields only
@@ -59,9 +60,7 @@ def test_a_field_that_cannot_be_kept_is_named(on_sqlite: Library, field: str, sa
         {"deep": nested(300)},
     ],
 )
-def test_tool_arguments_that_no_database_keeps_are_refused(
-    on_sqlite: Library, args: dict[str, object]
-) -> None:
+def test_unstorable_tool_arguments_are_refused(on_sqlite: Library, args: dict[str, object]) -> None:
     with pytest.raises(PlaybookInvalid, match=r"steps\.1\.tool_args"):
         on_sqlite.create(
             PlaybookContent(title="x", steps=(PlaybookStep(action="a", tool_args=args),))
@@ -80,12 +79,12 @@ def test_a_playbook_as_large_as_a_book_is_refused(on_sqlite: Library) -> None:
 
 
 @pytest.mark.parametrize("said", ["9" * 4_301, "[" * 100_000])
-def test_json_that_python_gives_up_on_is_no_playbook(said: str) -> None:
+def test_json_that_python_cannot_parse_is_no_playbook(said: str) -> None:
     with pytest.raises(PlaybookInvalid, match="not a playbook"):
         parse_json(f'{{"title": {said}')
 
 
-def test_odd_text_comes_back_as_it_was_given(library: Library) -> None:
+def test_odd_text_is_stored_unchanged(library: Library) -> None:
     step = PlaybookStep(
         action=ODD, order=1, tool=ODD, expected=ODD, fallback=ODD, tool_args={ODD: ODD}
     )
@@ -119,7 +118,7 @@ def test_hostile_output_of_a_run_is_recorded(library: Library) -> None:
 
 
 @pytest.mark.parametrize("document", [None, [], {}, {"title": 3}, {"title": "x", "colour": "red"}])
-def test_what_is_no_playbook_is_refused(document: object) -> None:
+def test_a_document_that_is_no_playbook_is_refused(document: object) -> None:
     with pytest.raises(PlaybookInvalid, match="not a playbook"):
         parse_content(document)
 
@@ -149,7 +148,7 @@ def test_a_postgres_that_does_not_answer_is_unavailable(driver: str, where: str)
     assert "secret" not in str(told.value)
 
 
-def test_a_postgres_that_lets_nobody_make_tables_is_told_in_one_line() -> None:
+def test_a_postgres_without_the_right_to_create_tables_gives_a_one_line_error() -> None:
     where = make_url(new_postgres_database())
     admin = create_engine(where, isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:
@@ -237,7 +236,7 @@ except StoreUnavailable as error:
 """
 
 
-def test_a_read_only_home_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_read_only_home_gives_a_one_line_error(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o555)
     done = without_override(OPEN, str(home))
@@ -245,7 +244,7 @@ def test_a_read_only_home_is_told_in_one_line(tmp_path: Path) -> None:
     assert str(home) in done.stdout
 
 
-def test_a_full_disk_is_told_in_one_line_and_keeps_what_was_there(tmp_path: Path) -> None:
+def test_a_full_disk_gives_a_one_line_error_and_loses_nothing(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", OPEN, str(tmp_path), "1000000"]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert (done.stderr, done.returncode) == ("", 0)

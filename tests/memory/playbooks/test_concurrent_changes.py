@@ -6,13 +6,11 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from sqlalchemy import event, update
+from sqlalchemy import event
 
-from memory.database import write_transaction
 from memory.errors import StaleUpdate
 from memory.export_import import Imported, export_store
 from memory.playbooks.library import Library, open_library
-from memory.tables import playbook_vectors
 from memory.types import Embedder, Execution, PlaybookChanges, PlaybookContent, PlaybookQuery
 from tests.support.memory import Clock, Open, WordEmbedder, import_lines
 from tests.support.waiting import LONG_S, wait_until
@@ -26,7 +24,7 @@ def after(
     *,
     waits_for_us: bool = True,
 ) -> Iterator[None]:
-    """Somebody does `do` once, right after that statement; who has to wait for us, waits."""
+    """Call `do` once in a thread, right after the first matching statement."""
     threads: list[Thread] = []
 
     def interrupt(_: object, __: object, statement: str, *___: object) -> None:
@@ -60,16 +58,6 @@ def test_a_text_changed_while_it_is_embedded_is_found_by_its_new_form(
         (hit,) = library.search(PlaybookQuery(text="bake", max_distance=0.1))
         assert set(hit.arm_ranks) == {"words", "vectors"}
         assert [finding for finding in library.doctor() if not finding.ok] == []
-
-
-def test_a_vector_of_an_earlier_text_is_noticed_and_mended_by_reindex(library: Library) -> None:
-    library.create(PlaybookContent(title="rotate keys"))
-    with write_transaction(library.engine) as connection:
-        connection.execute(update(playbook_vectors).values(digest="of another text"))
-    told = {finding.name: finding for finding in library.doctor()}["embeddings"]
-    assert (told.ok, "1 are of an earlier text" in told.advice) == (False, True)
-    library.reindex()
-    assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
 def test_a_search_during_a_long_reindex_uses_words_and_warns(
@@ -129,35 +117,6 @@ def test_other_processes_can_write_during_a_reindex(
         assert order[:2] == ["words", "other"]
         assert library.get(first.id).version == 1
         assert [finding for finding in library.doctor() if not finding.ok] == []
-
-
-def test_other_processes_can_write_during_an_import(
-    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order: list[str] = []
-    monkeypatch.setattr("memory.export_import.GROUPS_PER_TRANSACTION", 1)
-    monkeypatch.setattr(
-        "memory.export_import.sleep", lambda _: wait_until(lambda: "other" in order)
-    )
-    with open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
-        for title in ("keys", "seals"):
-            there.create(PlaybookContent(title=title))
-        lines = list(export_store(there))
-    with opened() as library, opened() as other:
-        made = other.create(PlaybookContent(title="locks"))
-
-        def write() -> None:
-            other.update(made.id, PlaybookChanges(notes="in between"))
-            order.append("other")
-
-        def one_is_kept(statement: str) -> bool:
-            mine = statement.startswith("INSERT INTO playbooks ")
-            order.extend(["line"] * mine)
-            return mine
-
-        with after(library, one_is_kept, write):
-            import_lines(library, lines)
-        assert order == ["line", "other", "line"]
 
 
 def test_reindex_uses_the_latest_content_of_a_playbook(opened: Open) -> None:

@@ -1,4 +1,4 @@
-"""Which runs count for which playbooks, and what is kept of them; on both databases."""
+"""Credit of runs to playbooks, and the executions stored for it; on both databases."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -84,7 +84,7 @@ def test_an_outage_after_a_lost_lane_is_no_failure(library: Library) -> None:
     assert library.get(playbook.id).counts.successes == 1
 
 
-def test_the_recorded_outcome_is_the_one_that_is_returned(library: Library) -> None:
+def test_the_recorded_outcome_is_returned(library: Library) -> None:
     [playbook] = shown(library, "rotate keys", run_id="r1")
     record_run(library, ended("r1", "failure", error="1 failed"))
     assert record_run(library, ended("r1")).outcome == "failure"

@@ -1,4 +1,4 @@
-"""Damage that nobody marked: of the vector index, of a row; told of, survived, and mended."""
+"""Damaged vector indexes, rows and vectors are reported, worked around and repaired."""
 
 import fcntl
 import logging
@@ -20,7 +20,7 @@ from memory.playbooks.library import Library
 from memory.playbooks.write import mark_outdated
 from memory.tables import playbook_vectors, playbooks
 from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery
-from memory.vectors import stored_vectors, vector_folder
+from memory.vectors import embeddings, vector_index
 from tests.support.forks import Fork
 from tests.support.memory import Open, WordEmbedder
 from tests.support.spread import spread
@@ -28,14 +28,14 @@ from tests.support.stores import new_store
 
 ROOT = Path(__file__).parents[3]
 MANY = 1_500
-"""From a thousand on Chroma keeps a graph, which it maps into memory as it finds it."""
+"""Chroma has a graph, which it maps into memory, from 1,000 vectors on."""
 
 Look = Callable[[str], str]
 
 
 @pytest.fixture
 def look(tmp_path: Path, fork: Fork) -> Look:
-    """What another process sees in the test's home; "died" when that was its end."""
+    """Search or check the test's home in another process; "died" if that crashed."""
 
     def look_for(what: str) -> str:
         with TemporaryFile() as out, TemporaryFile() as err:
@@ -53,6 +53,7 @@ def fill(home: Path) -> None:
     now = datetime.now(UTC)
     texts = [embedding_text(f"item {n}", f"for customer {n % 37}") for n in range(MANY)]
     made = spread(texts)
+    owner = playbook_vectors.c.playbook_key
     same = {"version": 1, "source": "person", "created_at": now, "updated_at": now}
     with write_transaction(engine) as connection:
         for n in range(MANY):
@@ -61,7 +62,7 @@ def fill(home: Path) -> None:
             )
             row = {**content, **same, "key": n + 1, "id": str(UUID(int=n)), "slug": f"item-{n}"}
             connection.execute(insert(playbooks).values(**row))
-            stored_vectors.put_vector(connection, n + 1, "spread", texts[n], made[n])
+            embeddings.put_vector(connection, owner, n + 1, "spread", made[n])
         mark_outdated(connection, range(1, MANY + 1))
     engine.dispose()
 
@@ -71,7 +72,7 @@ def graph(home: Path) -> Path:
     return found
 
 
-def test_a_graph_that_kills_who_looks_at_it_is_made_anew_by_the_next_who_does(
+def test_a_graph_that_crashes_a_process_is_rebuilt_by_the_next_one(
     tmp_path: Path, look: Look
 ) -> None:
     fill(tmp_path)
@@ -94,7 +95,7 @@ def test_a_graph_that_kills_who_looks_at_it_is_made_anew_by_the_next_who_does(
 def damaged(
     request: pytest.FixtureRequest, on_sqlite: Library, caplog: pytest.LogCaptureFixture
 ) -> Iterator[tuple[Library, str]]:
-    """A library with one row of three that is damaged, and whose that is."""
+    """A library with three playbooks, and the id of the one whose row is damaged."""
     made = [on_sqlite.create(PlaybookContent(title=f"rotate keys {n}")) for n in range(3)]
     with write_transaction(on_sqlite.engine) as connection:
         values = f"UPDATE playbooks SET {request.param} WHERE key = :key"  # noqa: S608 - ours
@@ -127,7 +128,7 @@ def test_an_export_fails_on_a_damaged_row(damaged: tuple[Library, str]) -> None:
     assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
-def test_a_vector_that_is_cut_short_is_made_anew(library: Library, words: WordEmbedder) -> None:
+def test_a_vector_cut_short_is_embedded_again(library: Library, words: WordEmbedder) -> None:
     for title in ("rotate keys", "bake bread"):
         library.create(PlaybookContent(title=title))
     library.search(PlaybookQuery(text="bread"))
@@ -144,7 +145,7 @@ def test_a_vector_that_is_cut_short_is_made_anew(library: Library, words: WordEm
     assert set(hit.arm_ranks) == {"words", "vectors"}
 
 
-def test_what_was_killed_while_it_named_a_new_folder_leaves_the_lock_alone(
+def test_an_empty_current_file_does_not_make_a_rebuild_delete_the_lock(
     opened: Open, tmp_path: Path
 ) -> None:
     with opened() as library:
@@ -157,13 +158,13 @@ def test_what_was_killed_while_it_named_a_new_folder_leaves_the_lock_alone(
         assert set(hit.arm_ranks) == {"words", "vectors"}
 
 
-def test_who_is_stopped_with_the_index_open_holds_nobody_up_for_ever(
+def test_a_stopped_process_with_the_index_lock_delays_others_only_until_a_timeout(
     on_sqlite: Library,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(vector_folder, "LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(vector_index, "LOCK_TIMEOUT_S", 0.1)
     on_sqlite.create(PlaybookContent(title="rotate keys"))
     on_sqlite.search(PlaybookQuery(text="keys"))
     with (tmp_path / "index" / "lock").open() as lock:

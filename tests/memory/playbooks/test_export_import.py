@@ -1,17 +1,15 @@
-"""Exports: taken in by any store, once, and refused by the line where they were changed."""
+"""Exports can be imported by any store, count once, and are validated line by line."""
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from contracts.errors import Interrupted
-from memory import export_import
-from memory.errors import ImportIncomplete, PlaybookInvalid, StoreUnavailable
+from memory.errors import PlaybookInvalid, StoreUnavailable
 from memory.export_import import Imported, export_store
 from memory.export_lines import FORMAT
+from memory.playbooks import executions
 from memory.playbooks.learn import record_feedback
 from memory.playbooks.library import Library, open_library
 from memory.types import (
@@ -26,7 +24,7 @@ from memory.types import (
 from tests.support.memory import Open, import_lines
 
 
-def test_importing_what_was_exported_again_and_again_changes_nothing(opened: Open) -> None:
+def test_repeated_imports_change_nothing(opened: Open) -> None:
     with opened() as library:
         made = library.create(PlaybookContent(title="x", notes="n"))
         library.record_execution(Execution(playbook_id=made.id, outcome="success"))
@@ -77,12 +75,12 @@ def test_an_export_holds_executions_and_history(opened: Open, tmp_path: Path) ->
         library.record_execution(Execution(run_id="r9", outcome="neutral"))
         lines = list(export_store(library))
         wanted = library.get(made.id)
-        executions, history = library.list_executions(), library.history(made.id)
+        stored, history = library.list_executions(), library.history(made.id)
     with open_library(tmp_path / "other.db", index=tmp_path / "other") as other:
         assert len(import_lines(other, lines).executions) == 4
         found = other.get(made.id)
         assert replace(found, key=wanted.key) == wanted
-        assert other.list_executions() == executions
+        assert other.list_executions() == stored
         assert other.history(made.id) == history
         assert import_lines(other, lines) == Imported(unchanged=(made.slug,))
         assert other.undo(made.id).notes == "first"
@@ -214,9 +212,7 @@ def test_a_history_that_lacks_the_newest_version_can_still_be_undone(
 
 
 @pytest.mark.parametrize("run_id", ["r" * 65, "a\0b", "\udc80"])
-def test_an_execution_of_a_run_that_cannot_be_kept_is_refused(
-    on_sqlite: Library, run_id: str
-) -> None:
+def test_an_execution_with_an_unstorable_run_id_is_refused(on_sqlite: Library, run_id: str) -> None:
     with pytest.raises(PlaybookInvalid, match="run_id of an execution"):
         on_sqlite.record_execution(Execution(run_id=run_id, outcome="success"))
 
@@ -252,31 +248,26 @@ def test_an_edit_after_an_import_is_not_overwritten(opened: Open, tmp_path: Path
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("no room"), KeyboardInterrupt()])
-def test_an_interrupted_import_reports_its_progress_and_can_be_repeated(
+def test_an_interrupted_import_changes_nothing_and_can_be_repeated(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    monkeypatch.setattr(export_import, "GROUPS_PER_TRANSACTION", 1)
     with opened() as library:
         for name in "abc":
             made = library.create(PlaybookContent(title=name))
             library.record_execution(Execution(playbook_id=made.id, run_id=name, outcome="success"))
         lines = list(export_store(library))
         known = {one.id: one.counts for one in library.list()}
-    left = 3  # playbooks, each with its execution, that ask for the time
 
-    def clock() -> datetime:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise error
-        return datetime.now(UTC)
+    def fail(*_: object) -> None:
+        raise error
 
-    with open_library(tmp_path / "b.db", index=tmp_path / "b", clock=clock) as other:
-        with pytest.raises((ImportIncomplete, Interrupted), match=r"4 of 6 lines .* the same file"):
-            import_lines(other, lines)
-        assert len(other.list()) == 2
-        done = import_lines(other, lines)
-        assert (len(done.created), len(done.unchanged)) == (1, 2)
+    with open_library(tmp_path / "b.db", index=tmp_path / "b") as other:
+        with monkeypatch.context() as patch:
+            patch.setattr(executions, "import_execution", fail)
+            with pytest.raises(type(error)):
+                import_lines(other, lines)
+        assert other.list() == []
+        assert len(import_lines(other, lines).created) == 3
         assert {one.id: one.counts for one in other.list()} == known
 
 

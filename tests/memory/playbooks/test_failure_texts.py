@@ -1,4 +1,4 @@
-"""What of a failure other runs are told, and whose words it is; on both databases."""
+"""Texts about failures that other runs see, and their origin; on both databases."""
 
 import pytest
 

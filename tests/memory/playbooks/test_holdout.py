@@ -9,8 +9,7 @@ from memory.playbooks.library import Library
 from memory.playbooks.lift import MIN_RUNS_PER_SIDE, Lift, TrialGroup, is_held_out
 from memory.playbooks.recall import RUNS_BEFORE_HOLDOUT, recall_playbooks
 from memory.playbooks.render import estimate_tokens
-from memory.recall_types import RecallOptions
-from memory.types import PlaybookContent
+from memory.types import PlaybookContent, RecallOptions
 from tests.support.memory_runs import HOLD_OUT, SHOW_ALL, ended, say
 
 SHOW_ONE = RecallOptions(holdout_share=0.0, max_distance=2.0, limit=1)

@@ -32,7 +32,7 @@ DEPLOY = PlaybookContent(
 )
 
 
-def test_a_created_playbook_has_the_given_content(library: Library) -> None:
+def test_a_created_playbook_has_its_content(library: Library) -> None:
     made = library.create(DEPLOY)
     found = library.get(made.slug)
     assert found == library.get(made.id) == made
@@ -87,7 +87,9 @@ def test_a_stale_update_is_refused_with_both_versions(library: Library) -> None:
     assert library.get(made.id).notes == "theirs"
 
 
-def test_undo_brings_back_what_was_before_as_a_new_version(library: Library) -> None:
+def test_undo_restores_the_previous_content_of_a_playbook_as_a_new_version(
+    library: Library,
+) -> None:
     made = library.create(DEPLOY)
     library.update(made.id, PlaybookChanges(title="Something else"))
     undone = library.undo(made.id)
@@ -203,7 +205,7 @@ def test_only_exact_restatements_of_a_lesson_are_merged(library: Library) -> Non
         assert library.add_lessons(made.id, [before, after], run_id=f"s{number}") == [before, after]
 
 
-def test_lessons_are_embedded_and_those_that_fit_come_first(
+def test_the_lessons_most_similar_to_the_query_come_first(
     library: Library, words: WordEmbedder
 ) -> None:
     made = library.create(DEPLOY)
@@ -236,7 +238,7 @@ def test_an_archived_playbook_stays_archived(library: Library) -> None:
     assert [hit.playbook.id for hit in library.search(wide)] == [made.id]
 
 
-def test_prune_archives_what_is_stale_and_a_dry_run_changes_nothing(
+def test_prune_archives_stale_playbooks_and_a_dry_run_changes_nothing(
     library: Library, clock: Clock
 ) -> None:
     made = library.create(DEPLOY)

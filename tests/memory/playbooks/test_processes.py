@@ -58,7 +58,7 @@ def open_new(database: str | Path, index: Path, its: Connection) -> None:
 
 
 def check(library: Library, lines: list[str], shared: str, *, killed: int = 0) -> None:
-    """Every told operation is there; a killed process may have kept one that it did not tell."""
+    """Check that every reported operation is stored; a killed process may have one more."""
     counts = library.get(shared).counts
     recorded = lines.count("recorded")
     assert recorded <= counts.successes <= recorded + killed
@@ -112,7 +112,7 @@ def test_eight_processes_open_a_new_store_at_once(no_tables: str | Path, tmp_pat
         assert worker.process.exitcode == 0
 
 
-def test_who_writes_to_sqlite_waits_until_nobody_else_can_be_moving_its_log(
+def test_a_sqlite_writer_waits_until_no_other_process_can_copy_the_log(
     on_sqlite: Library, tmp_path: Path
 ) -> None:
     made = on_sqlite.create(PlaybookContent(title="shared"))
@@ -183,7 +183,7 @@ with open_library(folder / "harness.db", index=folder / "index", embedder=embedd
 """
 
 
-def test_a_forked_process_searches_by_words_and_neither_hangs_nor_harms(tmp_path: Path) -> None:
+def test_a_forked_process_searches_by_words_without_a_hang_or_damage(tmp_path: Path) -> None:
     argv = (sys.executable, "-c", FORK, str(tmp_path))
     seen = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert seen.stdout.splitlines() == [

@@ -7,12 +7,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory.confidence import RECENT_EXECUTIONS, wilson_lower_bound
+from memory.playbooks.bm25 import query_words, tokenize, word_impacts
+from memory.playbooks.executions import RECENT_EXECUTIONS
 from memory.playbooks.lift import MIN_RUNS_PER_SIDE, Trial, is_held_out, lift
 from memory.playbooks.search import blend_confidence, fuse_scores, ranked_keys, result_group
 from memory.playbooks.upkeep import stale_reason
-from memory.types import GroupThresholds, OutcomeCounts, Playbook, PlaybookContent, Retention
-from memory.words import query_words, tokenize, word_impacts
+from memory.types import (
+    GroupThresholds,
+    OutcomeCounts,
+    Playbook,
+    PlaybookContent,
+    Retention,
+    wilson_lower_bound,
+)
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -37,7 +44,7 @@ def test_confidence_prefers_evidence(successes: int, failures: int, expected: fl
 
 
 def group_of(outcomes: Sequence[bool], contrast: GroupThresholds = GroupThresholds()) -> str:  # noqa: B008 - frozen
-    """The group of a playbook whose executions ended so, the latest last."""
+    """Return the group of a playbook with these outcomes, the latest last."""
     every, latest = (
         OutcomeCounts(successes=sum(some), failures=len(some) - sum(some))
         for some in (outcomes, outcomes[-RECENT_EXECUTIONS:])
@@ -61,13 +68,13 @@ def group_of(outcomes: Sequence[bool], contrast: GroupThresholds = GroupThreshol
         (90, 6, "failed"),
     ],
 )
-def test_it_takes_three_recent_failures_that_outweigh_to_be_called_failed(
+def test_three_recent_failures_that_outnumber_successes_make_a_playbook_failed(
     successes: int, failures: int, expected: str
 ) -> None:
     assert group_of([True] * successes + [False] * failures) == expected
 
 
-def test_a_playbook_that_was_mended_is_not_called_failed_for_what_was_before() -> None:
+def test_old_failures_do_not_make_a_repaired_playbook_failed() -> None:
     assert group_of([False] * 20 + [True] * 5) == "mixed"
 
 
@@ -79,7 +86,7 @@ def test_thresholds_of_zero_are_zero() -> None:
 
 @pytest.mark.parametrize(("success_rate", "least"), [(0.95, 0.98), (0.9, 0.95), (0.8, 0.8)])
 def test_a_good_playbook_is_still_followed_after_40_runs(success_rate: float, least: float) -> None:
-    """The agents here never follow what is called failed, so that it cannot recover."""
+    """Agents here never follow a playbook in group failed, so it cannot recover."""
     lot = random.Random(22)  # noqa: S311 - the same lots each time, no secret
     still_followed = 0
     for _ in range(200):
@@ -100,17 +107,17 @@ def test_both_arms_together_outrank_one() -> None:
     }
 
 
-def test_one_shared_word_by_chance_does_not_outrank_what_is_meant() -> None:
+def test_one_word_shared_by_chance_does_not_outrank_the_meaning() -> None:
     scores = fuse_scores([(1, 1.0)], [(2, 0.3), (1, 0.6)], max_word_score=10.0, max_distance=0.7)
     assert ranked_keys(scores, min_score=0, limit=1) == [2]
 
 
-def test_of_what_is_equally_near_words_tell_which_is_meant() -> None:
+def test_words_decide_between_equally_near_playbooks() -> None:
     scores = fuse_scores([(2, 1.0)], [(1, 0.0), (2, 0.0)], max_word_score=10.0, max_distance=0.7)
     assert ranked_keys(scores, min_score=0, limit=1) == [2]
 
 
-def test_words_alone_are_ranked_by_what_they_cover() -> None:
+def test_words_alone_rank_by_their_share_of_the_query() -> None:
     assert fuse_scores([(1, 4.0), (2, 1.0)], None, max_word_score=8.0, max_distance=0.7) == {
         1: 0.5,
         2: 0.125,
@@ -155,11 +162,11 @@ def playbook(
         (replace(playbook(400, OutcomeCounts()), status="archived"), False),
     ],
 )
-def test_what_is_weak_and_old_or_long_unused_is_stale(one: Playbook, stale: bool) -> None:
+def test_weak_old_and_long_unused_playbooks_are_stale(one: Playbook, stale: bool) -> None:
     assert (stale_reason(one, Retention(), NOW) is not None) is stale
 
 
-def test_limits_of_zero_can_be_asked_for() -> None:
+def test_retention_limits_of_zero_are_respected() -> None:
     assert stale_reason(playbook(400, OutcomeCounts()), Retention(min_confidence=0), NOW) is None
     assert stale_reason(playbook(0.1, OutcomeCounts()), Retention(max_age_days=0), NOW) is not None
 
@@ -187,7 +194,7 @@ def test_newcombes_interval_is_that_of_the_textbook() -> None:
     assert lift(trials).interval == pytest.approx((0.0524, 0.3339), abs=1e-4)
 
 
-def test_a_run_is_held_out_by_its_id_in_the_share_that_was_asked_for() -> None:
+def test_runs_are_held_out_by_id_in_the_configured_share() -> None:
     drawn = [is_held_out(f"run-{n}", 0.2) for n in range(5_000)]
     assert 0.17 < sum(drawn) / 5_000 < 0.23
     assert is_held_out("run-1", 0.2) == is_held_out("run-1", 0.2)
@@ -207,7 +214,7 @@ def test_a_title_weighs_more_than_a_process() -> None:
     assert found["alpha"] > found["beta"]
 
 
-def test_a_word_said_ten_times_weighs_more_than_once_and_far_less_than_ten_times() -> None:
+def test_ten_occurrences_of_a_word_weigh_more_than_one_and_far_less_than_ten() -> None:
     once, often = (
         word_impacts(PlaybookContent(title="x", process="key " * n))["key"] for n in (1, 10)
     )

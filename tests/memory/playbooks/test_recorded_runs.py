@@ -1,4 +1,4 @@
-"""What runs are shown, who gets the credit, and whether it helps; on both databases."""
+"""Recall for runs, credit to playbooks, and their lift; on both databases."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -21,16 +21,15 @@ from memory.playbooks.recall import (
     suggest_playbooks,
 )
 from memory.playbooks.tools import run_playbook_tool
-from memory.recall_types import RecallOptions
 from memory.tables import recalls
-from memory.types import Execution, PlaybookContent, Reflection
+from memory.types import Execution, PlaybookContent, RecallOptions, Reflection
 from tests.support.memory import Clock
 from tests.support.memory_runs import SHOW_ALL, ended, say
 
 LONG, DEEP = '{"n": %s}' % ("9" * 4_301), '{"n": %s}' % ("[" * 100_000)
 
 
-def test_a_run_is_shown_what_fits_and_the_log_says_what(library: Library) -> None:
+def test_a_run_is_shown_fitting_playbooks_and_they_are_logged(library: Library) -> None:
     made = library.create(PlaybookContent(title="rotate certificates"))
     shown = recall_playbooks(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
     assert made.title in shown.text
@@ -41,7 +40,9 @@ def test_a_run_is_shown_what_fits_and_the_log_says_what(library: Library) -> Non
         ]
 
 
-def test_surfacing_again_for_the_same_run_shows_the_same_and_logs_once(library: Library) -> None:
+def test_a_second_recall_of_a_run_shows_the_same_playbooks_and_logs_them_once(
+    library: Library,
+) -> None:
     library.create(PlaybookContent(title="rotate certificates"))
     first, again = (
         recall_playbooks(library, run_id="r1", task="rotate", options=SHOW_ALL) for _ in range(2)
@@ -174,11 +175,13 @@ def test_a_run_without_playbooks_is_recorded_and_makes_none(library: Library) ->
         (ended("r", "waiting"), "neutral"),
     ],
 )
-def test_only_a_failed_node_is_held_against_a_playbook(report: RunReport, expected: str) -> None:
+def test_only_a_failed_node_counts_as_failure_of_a_playbook(
+    report: RunReport, expected: str
+) -> None:
     assert outcome_of(report) == expected
 
 
-def test_a_verdict_that_comes_later_is_counted_then(library: Library, clock: Clock) -> None:
+def test_a_later_verdict_is_counted_once_it_arrives(library: Library, clock: Clock) -> None:
     made = library.create(PlaybookContent(title="rotate certificates"))
     for run in ("r1", "r2"):
         recall_playbooks(library, run_id=run, task="rotate certificates", options=SHOW_ALL)
@@ -215,7 +218,7 @@ def test_of_concurrent_feedback_one_counts(library: Library, clock: Clock) -> No
     assert (told.count(True), library.get(made.id).counts.successes) == (1, 1)
 
 
-def test_a_neutral_outcome_given_by_a_person_stays(library: Library) -> None:
+def test_a_neutral_outcome_of_a_person_stays(library: Library) -> None:
     made = library.create(PlaybookContent(title="rotate certificates"))
     assert say(library, made.id, "r1", "neutral").counted
     assert say(library, made.id, "r1", "success")[:2] == (False, "neutral")

@@ -63,7 +63,7 @@ def test_the_groups_stand_under_their_headings(on_sqlite: Library) -> None:
     assert "(6 of 7 runs succeeded)" in text
 
 
-def test_what_failed_tells_reflections_and_failed_steps(on_sqlite: Library) -> None:
+def test_failures_are_shown_from_reflections_and_failed_steps(on_sqlite: Library) -> None:
     made = make(on_sqlite, "deploy quickly", 0, 3)
     on_sqlite.apply_reflection(made, Reflection(what_failed=("skipping tests",)))
     text = render_playbooks(found(on_sqlite), budget_tokens=2_000).text
@@ -82,7 +82,7 @@ def test_the_budget_is_never_passed(on_sqlite: Library, budget: int) -> None:
     assert len(rendered.playbook_ids) == rendered.text.count("[playbook:deploy")
 
 
-def test_what_is_cut_says_how_much_more_there_is_and_where(on_sqlite: Library) -> None:
+def test_a_shortened_list_says_how_many_lines_are_left_out(on_sqlite: Library) -> None:
     on_sqlite.create(
         PlaybookContent(
             title="deploy",
@@ -108,7 +108,7 @@ def test_the_same_store_and_task_give_the_same_bytes(on_sqlite: Library) -> None
     assert render_playbooks(found(on_sqlite), budget_tokens=900) == first
 
 
-def test_text_from_strangers_is_data(on_sqlite: Library) -> None:
+def test_text_of_other_people_is_rendered_as_data(on_sqlite: Library) -> None:
     made = on_sqlite.create(
         PlaybookContent(
             title="deploy " + EVIL,
@@ -136,7 +136,7 @@ def test_emoji_stay_whole(on_sqlite: Library) -> None:
     assert "👩‍🚀" in render_playbooks(found(on_sqlite), budget_tokens=900).text
 
 
-def test_nothing_found_is_said_in_one_line() -> None:
+def test_an_empty_result_is_rendered_as_one_line() -> None:
     said = render_playbooks(GroupedResults(query="bake\nbread"), budget_tokens=100).text
     assert said == "No relevant playbooks found for: bake bread"
 
@@ -150,7 +150,7 @@ def test_titles_come_with_how_to_read_the_rest(on_sqlite: Library) -> None:
     assert "playbook_create" in render_titles([], ["playbook_create"])
 
 
-def test_nobody_is_told_of_tools_that_they_do_not_have(on_sqlite: Library) -> None:
+def test_the_prompt_names_only_tools_that_the_agent_has(on_sqlite: Library) -> None:
     made = on_sqlite.create(PlaybookContent(title="deploy"))
     levels: tuple[ToolAccess, ...] = ("read", "draft")
     for access in levels:

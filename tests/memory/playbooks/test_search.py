@@ -48,25 +48,25 @@ def test_filters_hold_in_both_arms(library: Library) -> None:
     assert len(ids(library, "rotate certificates", filter=PlaybookFilter(category="security"))) == 1
 
 
-def test_limits_of_zero_and_one_are_kept(library: Library) -> None:
+def test_limits_of_zero_and_one_are_respected(library: Library) -> None:
     fill(library, "rotate certificates", "rotate keys")
     assert ids(library, "rotate", limit=0) == []
     assert len(ids(library, "rotate", limit=1)) == 1
 
 
-def test_a_min_score_cuts_what_is_below(library: Library) -> None:
+def test_results_below_min_score_are_omitted(library: Library) -> None:
     fill(library, "rotate certificates", "rotate keys")
     best = ids(library, "rotate certificates", min_score=0.65, max_distance=2.0)
     assert len(best) == 1
 
 
-def test_what_is_too_far_is_left_to_words_alone(library: Library) -> None:
+def test_playbooks_beyond_max_distance_are_found_by_words_only(library: Library) -> None:
     fill(library, "rotate certificates")
     (hit,) = library.search(PlaybookQuery(text="certificates at dawn in june", max_distance=0.0))
     assert set(hit.arm_ranks) == {"words"}
 
 
-def test_what_is_exactly_as_far_as_asked_for_is_near_enough(on_sqlite: Library) -> None:
+def test_a_playbook_at_exactly_max_distance_is_found(on_sqlite: Library) -> None:
     fill(on_sqlite, "rotate certificates")
     far = PlaybookQuery(text="certificates at dawn", max_distance=2.0)
     distance = on_sqlite.search(far)[0].arm_ranks["vectors"].score
@@ -74,7 +74,7 @@ def test_what_is_exactly_as_far_as_asked_for_is_near_enough(on_sqlite: Library) 
     assert hit.arm_ranks["vectors"].score == distance > 0.1
 
 
-def test_where_nothing_is_kept_nothing_is_embedded(library: Library, words: WordEmbedder) -> None:
+def test_a_search_of_an_empty_store_embeds_nothing(library: Library, words: WordEmbedder) -> None:
     assert ids(library, "rotate certificates") == []
     assert words.texts == []
     fill(library, "rotate certificates")
@@ -82,7 +82,7 @@ def test_where_nothing_is_kept_nothing_is_embedded(library: Library, words: Word
     assert "rotate certificates" in words.texts
 
 
-def test_a_word_that_all_playbooks_hold_names_none_of_them(on_sqlite: Library) -> None:
+def test_a_word_in_all_playbooks_is_not_looked_up(on_sqlite: Library) -> None:
     fill(on_sqlite, *(f"rotate {number}" for number in range(70)))
     by_words = [
         h for h in on_sqlite.search(PlaybookQuery(text="rotate 7")) if "words" in h.arm_ranks
@@ -106,13 +106,13 @@ def test_without_a_limit_that_of_the_embedder_holds(tmp_path: Path, words: WordE
     assert found == {0.2: (False, True), 1.0: (True, True)}
 
 
-def test_what_is_asked_again_is_embedded_once(on_sqlite: Library, words: WordEmbedder) -> None:
+def test_a_repeated_query_is_embedded_once(on_sqlite: Library, words: WordEmbedder) -> None:
     fill(on_sqlite, "bake bread")
     assert [len(ids(on_sqlite, "rotate keys")) for _ in "123"] == [0, 0, 0]
     assert words.texts.count("rotate keys") == 1
 
 
-def test_what_is_deleted_or_archived_during_a_search_is_not_found(
+def test_a_playbook_deleted_or_archived_during_a_search_is_not_found(
     opened: Open, words: WordEmbedder
 ) -> None:
     with opened() as other:
@@ -154,7 +154,7 @@ def test_vectors_are_made_again_only_when_their_text_changes(
     assert words.texts[before:] == ["rotate certificates"]  # asked for, as any query is
 
 
-def test_results_are_told_apart_by_what_is_known(library: Library) -> None:
+def test_results_are_grouped_by_their_record(library: Library) -> None:
     good, bad, new, mixed = fill(library, *(f"rotate {n}" for n in ("good", "bad", "new", "mixed")))
     for number in range(5):
         library.record_execution(Execution(playbook_id=good, outcome="success"))
@@ -167,7 +167,7 @@ def test_results_are_told_apart_by_what_is_known(library: Library) -> None:
     assert library.search_with_context(PlaybookQuery(text="rotate"), strict).proven == ()
 
 
-def test_a_provider_that_is_down_leaves_words_and_is_warned_of_once(
+def test_an_unavailable_model_causes_one_warning_and_words_are_searched(
     library: Library, words: WordEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     words.down = True
@@ -177,7 +177,7 @@ def test_a_provider_that_is_down_leaves_words_and_is_warned_of_once(
     assert len([r for r in caplog.records if "words only" in r.message]) == 1
 
 
-def test_vectors_that_a_provider_owes_are_made_when_it_is_back(
+def test_missing_vectors_are_made_once_the_model_answers_again(
     library: Library, words: WordEmbedder
 ) -> None:
     words.down = True
@@ -196,7 +196,7 @@ def test_without_an_embedder_words_are_searched(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("other", [WordEmbedder(name="other"), WordEmbedder(length=32)])
-def test_another_model_or_length_is_noticed_and_mended_by_reindex(
+def test_another_model_or_vector_length_causes_a_warning_and_reindex_repairs_it(
     opened: Open, other: WordEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     with opened() as library:
@@ -234,7 +234,7 @@ def test_reindex_leaves_no_stale_entries(library: Library) -> None:
     assert keys[0] == {library.get(second).key}
 
 
-def test_reindex_asks_the_model_for_one_text_where_all_is_kept(
+def test_reindex_embeds_one_text_if_all_vectors_are_stored(
     library: Library, words: WordEmbedder
 ) -> None:
     fill(library, "rotate certificates", "bake bread")
@@ -247,7 +247,7 @@ def test_reindex_asks_the_model_for_one_text_where_all_is_kept(
     not mpnet.is_installed(),
     reason="no package index was there to make the model from: set-up said so",
 )
-def test_the_local_model_finds_what_shares_no_word(tmp_path: Path) -> None:
+def test_the_local_model_finds_a_playbook_that_shares_no_word(tmp_path: Path) -> None:
     local = Embedder(name=mpnet.NAME, embed=mpnet.embed)
     with open_library(tmp_path / "h.db", index=tmp_path / "index", embedder=local) as library:
         wanted = library.create(
@@ -261,7 +261,7 @@ def test_the_local_model_finds_what_shares_no_word(tmp_path: Path) -> None:
     assert found[0].playbook.id == wanted.id
 
 
-def test_a_local_model_that_was_not_made_says_how_to_make_it(
+def test_a_missing_local_model_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(mpnet, "model_folder", lambda: tmp_path)

@@ -15,8 +15,7 @@ from memory.playbooks.library import Library
 from memory.playbooks.mcp import serve_playbooks
 from memory.playbooks.recall import suggest_playbooks
 from memory.playbooks.tools import STORE_UNAVAILABLE, ToolAccess, playbook_tools, run_playbook_tool
-from memory.recall_types import RecallOptions
-from memory.types import PlaybookChanges, PlaybookContent
+from memory.types import PlaybookChanges, PlaybookContent, RecallOptions
 from tests.support.memory_runs import call_as
 from tests.support.waiting import LONG_S
 
@@ -151,7 +150,7 @@ def test_an_agent_cannot_revive_an_archived_playbook(on_sqlite: Library) -> None
     assert on_sqlite.get(made.id).status == "archived"
 
 
-def test_every_tool_name_is_one_that_providers_take() -> None:
+def test_every_tool_name_is_accepted_by_providers() -> None:
     assert all(tool.name.replace("_", "").isalpha() for tool in playbook_tools())
 
 

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.playbooks import index as memory_index
 from memory.playbooks.library import Library, open_library
 from memory.types import PlaybookChanges, PlaybookContent, PlaybookFilter, PlaybookQuery, SearchArm
-from memory.vectors import sync
 from memory.vectors.chroma import IndexEntry
 from memory.vectors.vector_index import FolderVectorIndex, IndexUpdate
 from tests.support.memory import Open, WordEmbedder
@@ -62,22 +60,6 @@ def test_the_next_search_rebuilds_a_deleted_index(
         with opened() as library:
             assert found(library, "rotate keys") == [("rotate keys", {"words", "vectors"})]
     assert words.texts.count("rotate keys") == 2  # once to store it, once to search for it
-
-
-def test_a_search_that_waits_for_a_long_update_says_so(
-    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(sync, "CHANGES_PER_BATCH", 1)
-    monkeypatch.setattr(memory_index, "SLOW_REFRESH_CHANGES", 2)
-    with opened() as library:
-        for title in ("rotate keys", "bake bread", "mow lawns", "sew buttons"):
-            library.create(PlaybookContent(title=title))
-            assert found(library, title)
-    assert caplog.text == ""
-    shutil.rmtree(tmp_path / "index")
-    with opened() as library:
-        assert found(library, "bake bread") == [("bake bread", {"words", "vectors"})]
-    assert caplog.text.count("first writing 3 changes to the vector index") == 1
 
 
 def test_two_indexes_of_one_store_are_both_complete(opened: Open, tmp_path: Path) -> None:

@@ -1,0 +1,181 @@
+"""Embeddings of texts: made by a model, and stored in the database, which keeps every vector."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import isfinite
+from typing import NamedTuple
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from contracts.errors import HarnessError, ModelRefused
+from memory.content import embedding_text
+from memory.tables import lessons, outdated_playbooks, playbook_vectors, playbooks
+from memory.types import Embedder, Vector
+
+EMBEDDED_CHARACTERS = 4_000
+"""Characters of a text that are embedded. Providers refuse longer texts."""
+
+PROBE_TEXT = "a playbook"
+"""A text that no working model refuses."""
+
+_columns = playbook_vectors.c
+# A vector cut short by a damaged disk is embedded again: numpy could not read it.
+_IS_WHOLE = func.length(_columns.vector) == 4 * _columns.dimensions
+_HAS_VECTOR = and_(_columns.playbook_key == playbooks.c.key, _IS_WHOLE)
+_HAS_NO_VECTOR = ~exists().where(_HAS_VECTOR)
+
+
+class TextToEmbed(NamedTuple):
+    """A text that needs a vector, and the key of its playbook, lesson or note."""
+
+    key: int
+    text: str
+
+
+def embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
+    """Return one vector of finite numbers per text, in order.
+
+    Raises:
+        ModelRefused: the model failed on one of these texts, and may accept others.
+        ModelUnavailable: it does not answer.
+    """
+    try:
+        made = embedder.embed([text[:EMBEDDED_CHARACTERS] for text in texts])
+        vectors = [[float(number) for number in vector] for vector in made]
+    except HarnessError:
+        raise
+    except Exception as error:  # a library user's own function may raise anything
+        raise ModelRefused(f"{embedder.name!r} failed: {type(error).__name__}: {error}") from error
+    if len(vectors) != len(texts):
+        raise ModelRefused(f"{embedder.name!r} gave {len(vectors)} vectors for {len(texts)} texts")
+    if not all(vector and all(map(isfinite, vector)) for vector in vectors):
+        raise ModelRefused(f"{embedder.name!r} gave an empty vector or one that is not finite")
+    return [*vectors]
+
+
+def embed_each(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
+    """Return one vector per text, in order; an empty one for each text that the model refuses.
+
+    Raises:
+        ModelUnavailable: the model does not answer, or refuses every text.
+    """
+    try:
+        return embed_texts(embedder, texts)
+    except ModelRefused:
+        embed_texts(embedder, [PROBE_TEXT])
+    vectors: list[Vector] = []
+    for text in texts:
+        try:
+            vectors += embed_texts(embedder, [text])
+        except ModelRefused:
+            vectors.append(())
+    return vectors
+
+
+@lru_cache(maxsize=64)
+def embed_query(embedder: Embedder, text: str) -> Vector:
+    """Return the vector of a query. A run asks the library and the notebook the same question.
+
+    Raises:
+        ModelUnavailable: the model does not answer; the next call tries again.
+    """
+    return embed_texts(embedder, [text])[0]
+
+
+def put_vector(
+    connection: Connection, owner: "Column[int]", key: int, model: str, vector: Vector
+) -> None:
+    """Store the vector of a playbook or an entry; `owner` is the key column of its table.
+
+    An empty vector records that the model refuses this text, so that no search asks again.
+    """
+    connection.execute(delete(owner.table).where(owner == key))
+    row = {"model": model, "dimensions": len(vector), "vector": to_bytes(vector)}
+    connection.execute(insert(owner.table).values({owner.name: key, **row}))
+
+
+def texts_to_embed(connection: Connection, keys: Sequence[int]) -> list[TextToEmbed]:
+    """Return the texts of those playbooks that have no vector."""
+    query = select(playbooks.c.key, playbooks.c.title, playbooks.c.use_case)
+    query = query.where(playbooks.c.key.in_(keys), _HAS_NO_VECTOR).order_by(playbooks.c.key)
+    rows = connection.execute(query)
+    return [TextToEmbed(row.key, embedding_text(row.title, row.use_case)) for row in rows]
+
+
+def delete_other_vectors(connection: Connection, model: str, length: int) -> None:
+    """Delete vectors of another model or of another length.
+
+    Playbooks without a vector are queued for the next update of the index.
+    """
+    unlike = or_(_columns.model != model, _columns.dimensions != length)
+    connection.execute(delete(playbook_vectors).where(unlike))
+    unlike = or_(lessons.c.model != model, func.length(lessons.c.vector) != 4 * length)
+    connection.execute(update(lessons).where(unlike).values(model=None, vector=None))
+    queue_missing(connection)
+
+
+def queue_missing(connection: Connection) -> None:
+    """Queue every playbook without a whole vector for the next update of the index."""
+    connection.execute(delete(playbook_vectors).where(~_IS_WHOLE))
+    missing = select(playbooks.c.key).where(_HAS_NO_VECTOR)
+    connection.execute(insert(outdated_playbooks).from_select(["playbook_key"], missing))
+
+
+def count_missing(connection: Connection) -> int:
+    """Return the number of playbooks that have no vector."""
+    query = select(func.count()).select_from(playbooks).where(_HAS_NO_VECTOR)
+    return connection.execute(query).scalar_one()
+
+
+def load_vectors(connection: Connection, model: str, keys: Sequence[int]) -> dict[int, list[float]]:
+    """Return the vectors of these playbooks that an index of this model holds."""
+    query = select(_columns.playbook_key, _columns.vector)
+    query = query.where(_columns.playbook_key.in_(keys), is_indexed(model))
+    return {row.playbook_key: from_bytes(row.vector) for row in connection.execute(query)}
+
+
+def is_indexed(model: str) -> ColumnElement[bool]:
+    """Return the condition for vectors of this model that are as long as its newest one."""
+    by_model = and_(_columns.model == model, _columns.dimensions > 0, _IS_WHOLE)
+    newest = select(_columns.dimensions).where(by_model).order_by(_columns.playbook_key.desc())
+    return and_(by_model, _columns.dimensions == newest.limit(1).scalar_subquery())
+
+
+def to_bytes(vector: Vector) -> bytes:
+    """Return the vector as little-endian 32-bit floats."""
+    import numpy as np  # here, because it takes a tenth of a second
+
+    return np.asarray(vector, dtype="<f4").tobytes()
+
+
+def from_bytes(data: bytes) -> list[float]:
+    """Return the vector that `to_bytes` packed."""
+    import numpy as np
+
+    numbers: list[float] = np.frombuffer(data, dtype="<f4").tolist()
+    return numbers
+
+
+def cosine_distances(vectors: Sequence[bytes], query: Vector) -> list[float]:
+    """Return the cosine distance of each stored vector: 0 is identical, 2 is opposite."""
+    import numpy as np
+
+    target = np.asarray(query, dtype=np.float32)
+    stored = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), len(target))
+    lengths = np.sqrt(np.vecdot(stored, stored)) * np.linalg.norm(target)
+    # Not `@`: on a busy machine its threads wait for each other, fifty times as long.
+    products = np.vecdot(stored, target)
+    distances: list[float] = (1.0 - products / np.where(lengths > 0, lengths, 1.0)).tolist()
+    return [round(distance, 6) for distance in distances]
