@@ -11,9 +11,8 @@ from sqlalchemy import Connection, Engine, Row, or_, select, update
 
 from contracts.errors import ApprovalDecided, ApprovalNotFound, OptionInvalid
 from contracts.json import canonical_json
-from policy.database import read_transaction, write_transaction
+from policy.database import approvals, read_transaction, write_transaction
 from policy.log.events import Append, Draft
-from policy.tables import approvals
 from policy.types import (
     APPROVAL_TTL_S,
     Approval,

@@ -13,9 +13,8 @@ from sqlalchemy.exc import IntegrityError
 
 from memory.database import open_database
 from policy.errors import EventsInvalid, LogDamaged, LogUnavailable
-from policy.log.event_log import EventLog
-from policy.log.events import Draft, Event, event_from_line
-from policy.log.head import HeadFile
+from policy.log.event_log import EventLog, HeadFile
+from policy.log.events import Draft, Event, EventLine
 from policy.log.verify import verify
 from tests.support.policy import Clock, OpenLog, disarm, draft, entity, three_events
 
@@ -25,7 +24,7 @@ from pathlib import Path
 from contracts.entity import Entity, Label
 from memory.database import open_database
 from policy.log.events import Draft
-from policy.log.head import HeadFile
+from policy.log.event_log import HeadFile
 from policy.log.event_log import EventLog
 
 folder, number = Path(sys.argv[1]), int(sys.argv[2])
@@ -62,9 +61,11 @@ def test_events_are_asked_for_by_run_and_kind_and_from_the_end(log: EventLog) ->
 
 def test_an_event_is_named_by_all_that_it_says(log: EventLog) -> None:
     event = log.append([draft(entity("x"))])[0]
-    assert event_from_line(event.line) == event
-    assert event_from_line(event.line).id == event.id
-    assert event_from_line(event.line.replace('"node"', '"step"')).id != event.id
+    assert EventLine.model_validate_json(event.line).event() == event
+    assert EventLine.model_validate_json(event.line).event().id == event.id
+    assert (
+        EventLine.model_validate_json(event.line.replace('"node"', '"step"')).event().id != event.id
+    )
 
 
 def test_no_time_zone_no_event() -> None:

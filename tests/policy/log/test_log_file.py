@@ -8,10 +8,10 @@ from sqlalchemy import text
 
 from contracts.entity import Entity, Label
 from policy.errors import EventsInvalid, LogDamaged
+from policy.log.data_flow import data_flow, entities_losing_tags
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
-from policy.log.jsonl import export_lines, read_export
-from policy.log.taint import data_flow, entities_losing_tags
+from policy.log.export import export_lines, read_export
 from policy.log.verify import verify
 from tests.support.policy import OpenLog, draft, entity, three_events
 

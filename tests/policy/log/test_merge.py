@@ -8,19 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.entity import Entity, Label, endorse
-from policy.log.events import Draft, Kind, joined_clock, place_drafts
-from policy.log.history import History, merge
-from policy.log.integrity import CausalityCheck
-from policy.log.jsonl import export_lines, read_export
-from policy.log.search import within_steps
-from policy.log.taint import (
+from policy.log.data_flow import (
     DataFlow,
     data_flow,
     entities_derived_from,
     entities_losing_tags,
     taint_path,
     was_approved_before,
+    within_steps,
 )
+from policy.log.events import Draft, History, Kind, joined_clock, merge, place_drafts
+from policy.log.export import export_lines, read_export
+from policy.log.verify import CausalityCheck
 
 MACHINES = ("one", "two", "three")
 STATUSES = ("pending", "approved", "denied", "revoked", "used", "expired")
@@ -163,7 +162,7 @@ def made_from(flow: DataFlow, entity: str) -> set[str]:
         for event in flow.made_by.get(here, ()):
             yield from event.consumes
 
-    return within_steps(entity, inputs, steps=-1).keys() - {entity}
+    return within_steps(entity, inputs, steps=None).keys() - {entity}
 
 
 def said(status: str) -> Draft:

@@ -8,8 +8,7 @@ import pytest
 from contracts.entity import Entity, Label
 from contracts.json import Json
 from contracts.tool import Allowed, Decision, Denied
-from policy.log.events import Draft
-from policy.log.history import History
+from policy.log.events import Draft, History
 from policy.log.replay import replay
 from policy.plan.decision_record import decision_inputs, redecide
 from policy.plan.resolve import StepCall

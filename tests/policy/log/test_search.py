@@ -4,16 +4,15 @@ import pytest
 
 from contracts.entity import Entity, Label
 from policy.errors import EntityNotFound
-from policy.log.event_log import EventLog
-from policy.log.events import Draft
-from policy.log.history import History
-from policy.log.search import (
+from policy.log.data_flow import (
     EntityGraph,
     entity_graph,
     find_entity,
     search_entities,
     within_steps,
 )
+from policy.log.event_log import EventLog
+from policy.log.events import Draft, History
 from tests.support.policy import draft, entity
 
 EDGES = {"a": "bc", "b": "d", "c": "dx", "d": "e", "x": "y", "e": "a", "y": ""}

@@ -7,8 +7,7 @@ from sqlalchemy import Connection, text
 
 from policy.log.event_log import EventLog, add_events, rebuild_heads
 from policy.log.events import line_digest
-from policy.log.integrity import CausalityCheck
-from policy.log.verify import VerifyResult, verify
+from policy.log.verify import CausalityCheck, VerifyResult, verify
 from tests.support.policy import OpenLog, cut, disarm, draft, line_of, three_events
 
 EDITS = [
@@ -99,7 +98,7 @@ def test_a_missing_or_broken_head_file_is_told(log: EventLog) -> None:
 
 def test_a_head_kept_on_paper_is_looked_for(log: EventLog) -> None:
     three_events(log)
-    newest = log.tip().heads
+    newest = log.head().heads
     assert verify(log, heads=newest).ok
     cut(log, 3)
     log.accept_heads()

@@ -1,15 +1,23 @@
 """What a person sees: the page of a run, its graph, and paths through the graph."""
 
 import re
-from itertools import pairwise
 
 import pytest
 
 from contracts.json import Json
-from policy.log.events import Draft
-from policy.log.history import History
-from policy.log.view_spec import Graph, GraphEdge, GraphNode, Paragraph, ViewSpec, ViewTable
-from policy.log.view_text import MAX_BOXES, MAX_ROWS, graph_rows, mermaid, view_markdown
+from policy.log.events import Draft, History
+from policy.log.view import (
+    MAX_BOXES,
+    MAX_ROWS,
+    Cause,
+    Graph,
+    GraphNode,
+    Paragraph,
+    ViewSpec,
+    ViewTable,
+    mermaid,
+    view_markdown,
+)
 from policy.log.views import run_view
 from tests.support.policy import OpenLog, draft, entity
 
@@ -51,9 +59,13 @@ def test_the_graph_has_a_box_for_each_event_and_shows_the_tainted_way(history: H
         ("node", False, False),
         ("decision", True, True),
     ]
-    place = {node.id: number for number, node in enumerate(drawn.nodes)}
-    ways = {(place[edge.source], place[edge.target]): edge.tainted for edge in drawn.edges}
-    assert ways == {(0, 2): False, (1, 2): True, (0, 3): False, (2, 4): True}
+    assert [(node.number, node.causes) for node in drawn.nodes] == [
+        (1, ()),
+        (2, ()),
+        (3, ((1, False), (2, True))),
+        (4, ((1, False),)),
+        (5, ((3, True),)),
+    ]
 
 
 def test_a_page_tells_what_was_decided_and_is_the_same_each_time(history: History) -> None:
@@ -61,17 +73,6 @@ def test_a_page_tells_what_was_decided_and_is_the_same_each_time(history: Histor
     assert run_view(history, "run1") == view
     tables = [part for part in view.parts if isinstance(part, ViewTable)]
     assert tables[0].rows[0][2:4] == ("denied", "C4")
-
-
-def test_rows_name_their_causes_and_which_of_them_were_tainted(history: History) -> None:
-    rows = graph_rows(graph(history))
-    assert [(row.number, row.causes) for row in rows] == [
-        (1, ()),
-        (2, ()),
-        (3, ((1, False), (2, True))),
-        (4, ((1, False),)),
-        (5, ((3, True),)),
-    ]
 
 
 def test_a_flowchart_marks_tainted_edges_and_boxes(history: History) -> None:
@@ -98,9 +99,12 @@ def test_a_decision_about_a_step_names_its_operation(open_log: OpenLog) -> None:
 
 
 def a_chain(length: int, text: str) -> Graph:
-    nodes = tuple(GraphNode(id=str(n), text=text, tainted=False) for n in range(length))
-    edges = tuple(GraphEdge(source=a.id, target=b.id, tainted=True) for a, b in pairwise(nodes))
-    return Graph(title="Data flow", nodes=nodes, edges=edges)
+    causes: tuple[tuple[Cause, ...], ...] = ((), *((Cause(n, True),) for n in range(1, length)))
+    nodes = tuple(
+        GraphNode(number=n, text=text, tainted=False, causes=before)
+        for n, before in enumerate(causes, 1)
+    )
+    return Graph(title="Data flow", nodes=nodes)
 
 
 def test_a_huge_run_is_drawn_in_part_and_says_so() -> None:
@@ -131,8 +135,5 @@ def test_an_empty_run_is_a_page_too() -> None:
     assert "Nothing is tainted" in view_markdown(view)
     assert isinstance(view, ViewSpec)
     assert isinstance(view.parts[0], Paragraph)
-    assert graph_rows(graph_of_none(view)) == ()
-
-
-def graph_of_none(view: ViewSpec) -> Graph:
-    return next(part for part in view.parts if isinstance(part, Graph))
+    (drawn,) = [part for part in view.parts if isinstance(part, Graph)]
+    assert drawn.nodes == ()
