@@ -60,7 +60,8 @@ class ApprovalGuard:
                 denied, approval_note="It is too long for a person to review: do less at once"
             )
         approvals, request = self.approvals(), self._request(call, denied)
-        if not approvals.is_known(request) and self._too_many(approvals):
+        pending = approvals.list(run_id=self.run_id, pending=True)
+        if len(pending) >= MAX_PENDING and not approvals.is_known(request):
             return replace(
                 denied, approval_note=f"{MAX_PENDING} requests of this run are pending already"
             )
@@ -74,9 +75,6 @@ class ApprovalGuard:
             case _:
                 waits = _WAITS.format(reply.approval)
                 return replace(denied, approval=reply.approval, approval_note=waits)
-
-    def _too_many(self, approvals: "Approvals") -> bool:
-        return len(approvals.list(run_id=self.run_id, pending=True)) >= MAX_PENDING
 
     def _request(self, call: ToolCall, denied: Denied) -> ApprovalRequest:
         arguments = parsed_arguments(call)

@@ -17,7 +17,7 @@ from contracts.entity import Label
 from contracts.json import Json
 from contracts.model_access import GuardBounds
 from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
-from policy.file_labels import folder_patterns, matches_any
+from policy.authority import folder_patterns, matches_any
 from policy.guard.shell_reader import shell_effects
 
 SECRET_FILES = (
@@ -110,7 +110,8 @@ class AgentGuard:
             yield from self._secret("a protected file")
 
     def _host_denials(self, hosts: Sequence[str]) -> Iterator[Denied]:
-        forbidden = [host for host in hosts if not self._is_allowed(host)]
+        allowed = self._bounds.hosts
+        forbidden = [h for h in hosts if not any(_host_matches(one, h) for one in allowed)]
         if forbidden:
             noun = "is not an allowed host" if len(forbidden) == 1 else "are not allowed hosts"
             reason = f"the agent would connect to {_first_few(forbidden)}, which {noun}"
@@ -142,9 +143,6 @@ class AgentGuard:
                 tags=caps,
                 provenance=(f"read {self.secrets_read[0]}", "what the agent saw"),
             )
-
-    def _is_allowed(self, host: str) -> bool:
-        return any(_host_matches(pattern, host) for pattern in self._bounds.hosts)
 
     def _is_forbidden(self, path: str) -> bool:
         protected = not _is_outside(path) and is_protected(path, self._bounds)

@@ -55,7 +55,8 @@ def normalized_refs(value: Json, pointer: str = "") -> Json:
         if "$ref" in value:
             return {"$ref": str(_parsed_object(value, pointer))}
         for key in value:
-            _check_key(key, pointer)
+            if _FORBIDDEN_KEY.match(key) or _INSIDE_TEXT.search(key):
+                raise PlanInvalid(f"{pointer or '/'}: the key {key!r} is not allowed in arguments")
         return {key: normalized_refs(item, f"{pointer}/{key}") for key, item in value.items()}
     if isinstance(value, Sequence):
         return [normalized_refs(item, f"{pointer}/{i}") for i, item in enumerate(value)]
@@ -127,8 +128,3 @@ def _normalized_text(text: str, pointer: str) -> Json:
         f"{pointer or '/'}: a reference inside a text is never filled, in {text[:80]!r}; "
         'make it the whole value: {"$ref": "step0.result"}'
     )
-
-
-def _check_key(key: str, pointer: str) -> None:
-    if _FORBIDDEN_KEY.match(key) or _INSIDE_TEXT.search(key):
-        raise PlanInvalid(f"{pointer or '/'}: the key {key!r} is not allowed in arguments")

@@ -4,8 +4,7 @@ import pytest
 
 from contracts.model_access import GuardBounds
 from policy.errors import TooManyLinks
-from policy.guard.changed_files import ChangedFile, forbidden_changes
-from policy.guard.links import SymbolicLinks
+from policy.guard.changed_files import ChangedFile, SymbolicLinks, forbidden_changes
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@
 import pytest
 
 from contracts.model_access import GuardBounds
-from policy.guard.changed_files import ChangedFile, forbidden_changes
+from policy.guard.changed_files import ChangedFile, SymbolicLinks, forbidden_changes
 from policy.guard.guard import is_protected
-from policy.guard.links import SymbolicLinks
 from policy.guard.protected import PROTECTED
 
 BOUNDS = GuardBounds(taint=("repo:shop",), protected=PROTECTED)

@@ -10,12 +10,11 @@ from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.json import Json
 from contracts.sandbox import Command
 from contracts.tool import Allowed, Denied
-from policy.authority import Authority
-from policy.file_labels import FileLabels, matches_any
+from policy.authority import Authority, FileLabels, matches_any
 from policy.log.events import Draft
 from policy.plan.executor import PlanRun
-from policy.plan.outside_operations import Mail
-from policy.plan.plan_check import check_plan
+from policy.plan.operations import Mail
+from policy.plan.plan_json import check_plan
 from policy.plan.plan_log import PlanLog
 from policy.plan.registry import Operation, Registry
 from policy.plan.resolve import PolicyContext, StepCall

@@ -6,7 +6,7 @@ import pytest
 
 from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.errors import PlanInvalid
-from policy.plan.planner import PlannerInput, make_plan
+from policy.plan.models import PlannerInput, make_plan
 from policy.types import UserPrompt
 from tests.support.worlds import AUTHORITY, REGISTRY, SEED, plan
 

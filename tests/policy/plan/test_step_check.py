@@ -7,7 +7,7 @@ import pytest
 
 from contracts.entity import EMPTY_LABEL, Entity, Label, derive
 from contracts.tool import Allowed, Denied
-from policy.plan.plan_check import check_plan
+from policy.plan.plan_json import check_plan
 from policy.plan.references import ReferenceMissing
 from policy.plan.resolve import ResolvedCall, StepCall, resolve
 from policy.plan.step_check import action_digest, check_step, policy_version
