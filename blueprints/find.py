@@ -94,8 +94,10 @@ def load_file(path_text: str, *, repo: str | None) -> ModuleType | None:
 
 
 def _load_module(name: str, *, repo: str | None) -> ModuleType | None:
+    # find_spec raises on an empty name, such as that of ".x".
     if not all(part.isidentifier() for part in name.split(".")):
         return None
+    # Only the top package: find_spec of a submodule would import its parents, which is code.
     package = name.partition(".")[0]
     spec = None if package == "__main__" else find_spec(package)
     if spec is None:

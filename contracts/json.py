@@ -28,6 +28,7 @@ def parse_json(
         value: Json = json.loads(
             text, object_pairs_hook=pairs, parse_constant=_number, parse_float=_number
         )
+    # The C parser reaches the recursion limit of Python before any depth can be counted.
     except RecursionError:
         raise ValueError(f"it is nested more than {max_depth} levels deep") from None
     if _depth_exceeds(value, max_depth):

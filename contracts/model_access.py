@@ -75,6 +75,7 @@ def limit_reached(limits: _Limits, turns: int, usage: Usage, *, in_flight: int =
     Model calls that are `in_flight` count as turns.
     """
     used = describe_usage(turns, usage)
+    # Parallel requests are counted before they end, or all of them would pass the last turn.
     if limits.turns is not None and turns + in_flight >= limits.turns:
         return f"turn limit of {limits.turns} reached: {used}"
     if limits.tokens is not None and usage.total >= limits.tokens:

@@ -65,6 +65,7 @@ class FileLabels:
 
     def label_for(self, path: str) -> Label:
         """Return the tags of the file at this path, relative to the workspace."""
+        # Case is ignored, because some file systems open HR/x and hr/x as one file.
         plain = posixpath.normpath(path).removeprefix("./").casefold()
         matching = [caps for pattern, caps in self.caps.items() if matches_any([pattern], plain)]
         return Label(caps=frozenset().union(*matching))
@@ -83,6 +84,7 @@ def principals_in(cap: str) -> frozenset[str]:
 def normalized_address(text: str) -> str:
     """Return an address in lower case, a plain URL reduced to its origin."""
     text = text.strip().casefold()
+    # https://wiki.example.org@evil.example does not match: its origin is not wiki.example.org.
     origin = _ORIGIN.match(text)
     return origin[0] if origin else text
 

@@ -87,6 +87,7 @@ approvals = Table(
 APPEND_ONLY = ("events", "entities")
 """Tables whose rows are never updated and never deleted."""
 
+# ASCII of "harness", so that the number does not collide with locks of other programs.
 _LOG_LOCK = 0x68_61_72_6E_65_73_73
 
 
@@ -116,6 +117,7 @@ def read_transaction(engine: Engine) -> Iterator[Connection]:
         LogUnavailable: the database does not answer.
         LogDamaged: the database is corrupt.
     """
+    # A SQLite transaction is a snapshot; PostgreSQL reads each statement anew by default.
     snapshot = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
     with (
         _database_errors(engine),

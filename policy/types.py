@@ -72,6 +72,7 @@ class PlanStep:
     compose: str | None = None
 
     def __post_init__(self) -> None:
+        # The plan is agreed to by its digest, so nothing in it may change afterwards.
         object.__setattr__(self, "args", deep_freeze(self.args))
 
     def as_json(self) -> dict[str, Json]:

@@ -61,12 +61,14 @@ class ApprovalGuard:
             )
         approvals, request = self.approvals(), self._request(call, denied)
         pending = approvals.list(run_id=self.run_id, pending=True)
+        # A known request may be asked again, or its approval could never be used.
         if len(pending) >= MAX_PENDING and not approvals.is_known(request):
             return replace(
                 denied, approval_note=f"{MAX_PENDING} requests of this run are pending already"
             )
         reply = approvals.ask(request)
         match reply.status:
+            # Consuming fails if a parallel request with the same call has used the approval.
             case "approved" if approvals.consume(request):
                 self.guard.remember_allowed(call)
                 return Allowed(lifted_denial=replace(denied, approval=reply.approval))
@@ -87,6 +89,7 @@ class ApprovalGuard:
             "arguments": canonical_json(arguments),
             "caps": sorted(label.caps),
             "taint": sorted(label.taint),
+            # An approval covers these denials, not another rule that the same call breaks later.
             "denied": [[one.rule, one.argument, sorted(one.tags)] for one in denied.denials],
             "policy": GUARD_VERSION,
         }

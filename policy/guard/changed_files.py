@@ -104,6 +104,7 @@ class SymbolicLinks:
         while queue:
             name, used = queue.popleft()
             for link, other in self._other_names(name):
+                # A link to a folder above itself would give longer and longer names.
                 again = link in used or (link in self._loops and not self._loops.isdisjoint(used))
                 if not again and other not in seen and len(other) <= MAX_PATH_CHARS:
                     seen.add(other)
@@ -138,11 +139,13 @@ class SymbolicLinks:
             folder.append(part)
             path = "/".join(folder)
             self._spend(len(path))
+            # Case is ignored: on macOS and Windows `Tools` and `tools` are one folder.
             self._leading_over[path.casefold()].append(link)
             target = self._targets.get(path)
             if target is None:
                 continue
             hops += 1
+            # An absolute target does not lead into the clones of other people.
             if hops > MAX_HOPS or target.startswith("/"):
                 return
             self._spend(len(target))
@@ -215,6 +218,7 @@ def was_approved(found: ForbiddenChange, approvals: Iterable[Approval]) -> bool:
 def _blob_id(content: str, *, like: str) -> str:
     """Return git's object id of this content, with the hash function that `like` was made with."""
     data = content.encode("utf-8", "surrogatepass")
+    # A repository uses one hash function for all its objects, SHA-1 or SHA-256.
     hash_ = sha256 if len(like) > _MAX_SHA1_CHARS else partial(sha1, usedforsecurity=False)
     return hash_(b"blob %d\0" % len(data) + data).hexdigest()
 
@@ -224,6 +228,7 @@ def change_request(
 ) -> ApprovalRequest:
     """Return a request to approve exactly this change; `diff` is shown to the person."""
     taint, change = frozenset(bounds.taint), found.change
+    # git allows file names that are not UTF-8; JSON and the database do not.
     path = change.path.encode("utf-8", "backslashreplace").decode()
     exact: Mapping[str, Json] = {"path": path, "before": change.before, "after": change.after}
     denied = Denied(

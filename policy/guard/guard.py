@@ -40,7 +40,10 @@ _MAX_NAMED = 10
 """Files, or hosts, named in one denial."""
 
 _WORKSPACE = "/workspace/"
+# Agents open file://localhost/x as /x.
 _LOCAL_HOSTS = ("localhost", "127.0.0.1")
+# Samples are committed and hold no secret.
+# Without this exception every agent that reads one would be stopped.
 _ENV_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 
 
@@ -59,6 +62,7 @@ class AgentGuard:
     ) -> None:
         self._bounds = bounds
         self._tool_kind = tool_kind
+        # Without it, a parallel call could send a secret out while another one reads it.
         self._lock = threading.Lock()
         self.secrets_read: list[str] = []
         self._remember_secrets(secrets_read)
@@ -178,6 +182,7 @@ def is_protected(path: str, bounds: GuardBounds) -> bool:
     plain = workspace_path(path)
     if matches_any(bounds.protected, plain):
         return True
+    # A file or link named `.github` replaces the folder with everything in it.
     return matches_any(folder_patterns(bounds.protected), f"{plain}/")
 
 
@@ -206,6 +211,7 @@ def _first_few(names: Sequence[str]) -> str:
 def _as_pattern(path: str) -> str:
     """Return the path as a pattern that is safe between single quotes in a shell."""
     plain = workspace_path(path)
+    # A person pastes the option into a shell, and a file name may hold a quote and a command.
     return "".join(char if char.isprintable() and char != "'" else "?" for char in plain)
 
 
@@ -256,6 +262,7 @@ def _is_outside(path: str) -> bool:
 
 def _interpreted(path: str) -> str:
     plain = "".join(" " if char.isspace() else char for char in path)
+    # Prefixes can be nested, such as @file:@/workspace/x.
     while len(path) <= MAX_PATH_CHARS and (inner := _file_url_path(plain.lstrip("@"))) != plain:
         plain = inner
     if plain.startswith("/"):

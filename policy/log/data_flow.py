@@ -254,6 +254,7 @@ def _grown_label(flow: DataFlow, endorsements: set[str], name: str) -> Label:
     label = flow.labels[name]
     for endorsed, names in inputs:
         seen = join_labels(flow.label(other) for other in names)
+        # Endorsing removes taint only: restrictions on readers remain.
         label = label.join(Label(caps=seen.caps) if endorsed else seen)
     return label
 

@@ -124,6 +124,7 @@ class EventLog:
             head = self.head_file.read()
             with write_transaction(self.engine) as connection:
                 before = read_head(connection)
+                # Before the append: it would write a new head, and hide the truncation for good.
                 _refuse_if_cut(connection, head, before)
                 placed = place_drafts(new, before.heads, before.clock, self.replica, self.now)
                 _add_entities(connection, (made for draft in new for made in draft.produces))
@@ -149,6 +150,7 @@ class EventLog:
             with write_transaction(self.engine) as connection:
                 _add_entities(connection, history.entities.values())
                 add_events(connection, new)
+                # The mark of an event remains when the event itself was lost.
                 unmarked = _missing(connection, merged_events.c.id, [event.id for event in new])
                 if unmarked:
                     connection.execute(insert(merged_events), [{"id": one} for one in unmarked])
@@ -184,6 +186,7 @@ class EventLog:
         Raises:
             LogDamaged: an event cannot be read.
         """
+        # Newest first for `limit`; sorted by causality below.
         query = select(events.c.line).order_by(events.c.number.desc()).limit(limit)
         if run_id is not None:
             query = query.where(events.c.run_id == run_id)
@@ -333,6 +336,7 @@ def _refuse_if_cut(connection: Connection, head: LogHead | None, now: LogHead) -
 
 
 def _check_merge(here: History, theirs: History) -> None:
+    # Two events with one number fork the history of a machine, so its clock proves nothing.
     counters = {(event.replica, event.counter): event.id for event in here.events.values()}
     for event in theirs.events.values():
         if counters.setdefault((event.replica, event.counter), event.id) != event.id:

@@ -93,6 +93,7 @@ class Event:
             "kind": self.kind,
             "run_id": self.run_id,
             "replica": self.replica,
+            # Always UTC with microseconds: another text of the same moment would change the id.
             "at": self.at.astimezone(UTC).isoformat(timespec="microseconds"),
             "body": self.body,
             "consumes": self.consumes,
@@ -141,6 +142,7 @@ def place_drafts(
 
 def line_digest(line: str) -> str:
     """Return the id of the event or entity with this canonical line."""
+    # An edited line may hold lone surrogates; `verify` reports it and must not raise.
     return sha256(line.encode("utf-8", "surrogatepass")).hexdigest()
 
 

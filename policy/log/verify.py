@@ -57,6 +57,7 @@ class CausalityCheck:
         except ValidationError:
             self._report(name, "it is not a complete event: it was cut off or edited")
             return None
+        # A merge that restores lost events inserts causes after their effects.
         if self.clocks.keys() >= set(event.heads):
             self._check_clock(name, event)
         else:
@@ -173,6 +174,7 @@ def _trigger_problems(connection: Connection) -> Iterator[IntegrityProblem]:
         query = text("SELECT name FROM sqlite_master WHERE type = 'trigger'")
         suffixes: tuple[str, ...] = ("no_update", "no_delete", "no_replace")
     else:
+        # Disabled triggers exist but do nothing.
         query = text("SELECT tgname FROM pg_trigger WHERE tgenabled <> 'D'")
         suffixes = ("no_change",)
     triggers = set(connection.scalars(query))

@@ -143,6 +143,7 @@ def _graph_table(graph: Graph) -> str:
 
 def _escaped(text: str) -> str:
     """Return one line of text in which no character acts as Markdown or HTML."""
+    # Markdown renderers keep HTML, and a newline would end a row of a table.
     flat = html.escape(" ".join(text.split()), quote=False)
     return re.sub(r"([\\`*_\[\]|#!])", r"\\\1", flat) if flat != "---" else flat
 
@@ -151,4 +152,5 @@ def _mermaid_label(text: str) -> str:
     """Return short text with numeric codes for the characters that Mermaid or HTML interpret."""
     flat = " ".join(text.split())
     short = flat if len(flat) <= _MAX_LABEL else f"{flat[: _MAX_LABEL - 1]}…"
+    # Mermaid shows #60; as <, and does not interpret it.
     return re.sub(r"[^\w .,/·…-]", lambda match: f"#{ord(match[0])};", short)

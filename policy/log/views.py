@@ -73,6 +73,7 @@ def _events_of(history: History, run_id: str) -> tuple[Event, ...]:
 
 def _node(number: int, event: Event, causes: tuple[Cause, ...], flow: DataFlow) -> GraphNode:
     new_tags: set[str] = set()
+    # Only at the origin: every later node would repeat the tags.
     if event.kind == "egress" or not event.consumes:
         new_tags = {_inert(tag) for name in event.produces for tag in flow.label(name).taint}
     return GraphNode(

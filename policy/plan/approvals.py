@@ -47,6 +47,7 @@ class Approvals:
             if row is None:
                 row = self._insert(connection, request)
         approval = _approval(row)
+        # After the transaction: appending opens another one, and SQLite allows one writer.
         if is_new:
             self._log(approval, "pending")
         match approval.status:
@@ -226,6 +227,7 @@ def _by_prefix(connection: Connection, prefix: str) -> Row[tuple[object, ...]]:
     rows = connection.execute(
         select(approvals).where(approvals.c.id.startswith(prefix, autoescape=True)).limit(2)
     ).all()
+    # An empty prefix would match if there is only one approval.
     if len(rows) != 1 or not prefix:
         count = "more than one approval has" if rows else "no approval has"
         raise ApprovalNotFound(

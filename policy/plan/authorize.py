@@ -85,6 +85,7 @@ class StepAuthorizer:
         again = replace(call, failed_attempts=self._log.failures[key])
         if call.step.compose is None:
             return self._authorized(again)
+        # Decided before the model is called, so that it sees no data of a denied step.
         self._authorized(call)
         return self._authorized(replace(again, proposed=self._composed(call, number)))
 
@@ -121,6 +122,7 @@ class StepAuthorizer:
                 self._log.record_failure(key, failure)
                 self._values.add(None, failure)
                 call = replace(call, failed_attempts=(*call.failed_attempts, failure))
+                # The failure may carry taint, so another attempt needs another decision.
                 authorized = self._authorized(call)
             else:
                 self._log.record_result(key, made)
@@ -149,8 +151,10 @@ class StepAuthorizer:
         """
         operation, arguments = resolved.operation, resolved.arguments
         origin = step_origin(resolved.step, key[0])
+        # Recorded first: after a crash the log shows that the action may have happened.
         if operation.effect != "read":
             self._log.record_start(key, resolved)
+        # Before the operation: a write that fails halfway has changed the place, too.
         if operation.effect == "write" and operation.place:
             extra = operation.label_of(arguments)
             self._values.add_to_place(operation.place, resolved.used, origin=origin, extra=extra)

@@ -140,6 +140,7 @@ def _used_values(call: StepCall, operation: Operation | None) -> Iterator[tuple[
     in_arguments: dict[str, bool] = {}
     for name, value in call.step.args.items():
         role = roles.get(name)
+        # C3 reads recipients, C5 reads arguments written by a model; no rule reads other content.
         compared = role == "recipient" or (call.proposed is not None and role != "content")
         for found in refs_in(value):
             source = found.ref.source

@@ -108,6 +108,7 @@ class PlanRun:
             return self._skipped(index, "a step that it depends on was skipped")
         operation = self._registry.get(self.plan.steps[index].op)
         try:
+            # Held from decision to action: no other step may taint the place in between.
             with self._values.exclusive(operation.place if operation else None):
                 return self._run(index)
         except StepStopped as stopped:
@@ -171,6 +172,7 @@ class PlanRun:
         if whole.label.taint:
             denied = self._authorizer.policy_denial(replace(call, item=item))
         items = self._items(whole, foreach)
+        # An empty list must not hide the denial: its length is untrusted content, too.
         if denied is not None and not items:
             raise StepStopped("denied", denied)
         return [

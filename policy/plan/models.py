@@ -73,6 +73,7 @@ def make_plan(
             model=model,
             messages=tuple(messages),
             max_tokens=_PLAN_TOKENS,
+            # Some models ignore the schema, so every reply is parsed and checked again.
             response_schema=plan_schema(),
         )
         reply = complete(request).message.content
@@ -105,6 +106,7 @@ def model_operations(complete: Complete, model: str) -> tuple[Operation, ...]:
             response_schema=schema,
         )
         reply = complete(request).message
+        # A tool call would be an action decided by the data; it is refused, not ignored.
         if reply.tool_calls or not reply.content.strip():
             raise OperationFailed(f"{model} replied without text")
         return reply.content
@@ -163,6 +165,7 @@ def _render(template: str, **values: object) -> str:
     """Return the template with these values, which are never read as templates themselves."""
     text = files("policy").joinpath("prompts", template).read_text()
     environment = Environment(undefined=StrictUndefined, autoescape=False, trim_blocks=True)  # noqa: S701 - a prompt, not HTML
+    # The values are arguments, never part of the template: data cannot hold Jinja code.
     return environment.from_string(text).render(**values)
 
 

@@ -58,6 +58,7 @@ def workspace_operations(
     @operation(effect="read", requires=["READ_FILE"], label_of=any_file, place=WORKSPACE)
     def search_code(text: Annotated[str, "query"], path: Annotated[str, "authority"] = ".") -> Json:
         """Give the lines that hold this text, as a list of path, line and text; case is ignored."""
+        # -F searches the text as it is, -I and -s skip binary and unreadable files.
         argv = ("grep", "-rnIFis", "--exclude-dir=.git", "-m", "50", "-e", text, "--", path)
         lines = _text(run(*argv).stdout).splitlines()[:200]
         found = [line.split(":", 2) for line in lines if line.count(":") >= 2]
@@ -90,6 +91,7 @@ def workspace_operations(
     @operation(effect="egress", requires=["HTTP_FETCH"], label_of=_page_label)
     def http_fetch(url: Annotated[str, "recipient"]) -> Json:
         """Get a page by its URL; gives status and text."""
+        # The request starts in the sandbox, so only the allowed hosts can be reached.
         script = files("policy").joinpath("inside_fetch.py").read_bytes()
         result = run("python3", "-", url, stdin=script, timeout_s=FETCH_TIMEOUT_S)
         if not result.ok:

@@ -125,6 +125,7 @@ def _document(text: str) -> Json:
 
 def _object_without_repeated_keys(pairs: ObjectPairs) -> Json:
     names = [name for name, _ in pairs]
+    # Parsers disagree on which of two equal keys counts.
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"the key {name!r} occurs twice")
@@ -135,6 +136,7 @@ def _plan_step(step: _Step, index: int) -> PlanStep:
     args: dict[str, Json] = dict(step.args.items())
     try:
         for key in args:
+            # Names become keyword arguments of a Python function.
             if not key.isidentifier() or key.startswith("_"):
                 raise PlanInvalid(f"{key!r} is not the name of an argument")
         return PlanStep(

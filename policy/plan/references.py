@@ -52,6 +52,7 @@ def normalized_refs(value: Json, pointer: str = "") -> Json:
     if isinstance(value, str):
         return _normalized_text(value, pointer)
     if isinstance(value, Mapping):
+        # Also an object with further keys, which is refused, so that no reference is overlooked.
         if "$ref" in value:
             return {"$ref": str(_parsed_object(value, pointer))}
         for key in value:
@@ -70,6 +71,7 @@ def refs_in(value: Json, pointer: str = "") -> Iterator[LocatedRef]:
         if isinstance(text, str):
             yield LocatedRef(pointer, parse_ref(text))
             return
+        # Sorted, so that the order is that of a plan read from canonical JSON.
         for key, item in sorted(value.items()):
             yield from refs_in(item, f"{pointer}/{key}")
     elif _is_list(value):

@@ -124,6 +124,7 @@ def operation(
             raise OperationInvalid(f"operation {name!r} must require a capability")
         if not run.__doc__:
             raise OperationInvalid(f"operation {name!r} needs a docstring: planners read it")
+        # Modules with `from __future__ import annotations` have text as annotations.
         parameters = inspect.signature(run, eval_str=True).parameters
         return Operation(
             name=name,

@@ -160,6 +160,7 @@ def _with_proposed(resolved: ResolvedCall, proposed: Mapping[str, Json]) -> Reso
 
     An argument that the model changed may be made of everything that the model saw.
     """
+    # The model saw all of them, and may have copied from any.
     seen = resolved.used
     arguments = {
         name: seen
