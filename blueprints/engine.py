@@ -187,6 +187,7 @@ def _with_node(ctx: RunContext, node: Node, result: NodeResult) -> RunContext:
 def _merged(fixes: Sequence[NodeResult]) -> NodeResult:
     """Return the last fix's result with the summed usage of all fixes."""
     return replace(
+        # One report for all fixes, with the usage of all of them: each was paid for.
         fixes[-1],
         duration_ms=sum(fix.duration_ms for fix in fixes),
         turns=sum(fix.turns for fix in fixes),

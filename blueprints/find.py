@@ -74,6 +74,7 @@ def load_file(path_text: str, *, repo: str | None) -> ModuleType | None:
     """
     try:
         path = _absolute(Path(path_text).expanduser())
+        # Files of the same name in two folders are two modules.
         digest = hashlib.sha256(str(path).encode()).hexdigest()
         exists = path.is_file()
     except (OSError, RuntimeError, ValueError):  # too long, an unknown user's home, not UTF-8

@@ -27,6 +27,7 @@ SaveLaneWork = Callable[[str, PersistentSandbox], None]
 
 _T = TypeVar("_T")
 
+# With + and -, header lines such as `+++ b/file` would count as changes.
 _NEW, _OLD = b"\1", b"\2"
 _DIFF = (
     "diff", "--cached", "--text", "--unified=0", "--no-color", "--no-ext-diff", "--no-textconv",

@@ -75,6 +75,7 @@ def canonical_json(value: Json) -> str:
     Raises:
         ValueError: a number that JSON does not have, such as NaN.
     """
+    # The ids of events, entities and plans are digests of this text: it must never change.
     return json.dumps(
         value,
         sort_keys=True,
