@@ -121,11 +121,10 @@ class EventLog:
         if not new:
             return ()
         with self.head_file.locked():
-            head = self.head_file.read()
             with write_transaction(self.engine) as connection:
                 before = read_head(connection)
                 # Before the append: it would write a new head, and hide the truncation for good.
-                _refuse_if_cut(connection, head, before)
+                _refuse_if_cut(connection, self.head_file.read(), before)
                 placed = place_drafts(new, before.heads, before.clock, self.replica, self.now)
                 _add_entities(connection, (made for draft in new for made in draft.produces))
                 add_events(connection, placed)
@@ -186,7 +185,6 @@ class EventLog:
         Raises:
             LogDamaged: an event cannot be read.
         """
-        # Newest first for `limit`; sorted by causality below.
         query = select(events.c.line).order_by(events.c.number.desc()).limit(limit)
         if run_id is not None:
             query = query.where(events.c.run_id == run_id)
@@ -239,8 +237,8 @@ def read_head(connection: Connection) -> LogHead:
         .join(event_heads, event_heads.c.id == events.c.id)
         .order_by(events.c.id)
     ).all()
-    clocks = [json.loads(row.line)["clock"] for row in rows]
-    return LogHead(heads=tuple(row.id for row in rows), clock=joined_clock(clocks))
+    clock = joined_clock(json.loads(row.line)["clock"] for row in rows)
+    return LogHead(heads=tuple(row.id for row in rows), clock=clock)
 
 
 def add_events(connection: Connection, new: Sequence[Event]) -> None:
@@ -260,8 +258,7 @@ def add_events(connection: Connection, new: Sequence[Event]) -> None:
 
 def rebuild_heads(connection: Connection) -> LogHead:
     """Compute the heads again from all events, and return them."""
-    ids: set[str] = set()
-    followed: set[str] = set()
+    ids, followed = set[str](), set[str]()
     for name, line in connection.execute(select(events.c.id, events.c.line)):
         ids.add(name)
         followed.update(json.loads(line)["heads"])
