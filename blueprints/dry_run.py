@@ -64,6 +64,7 @@ def _inside(node: Node, ctx: RunContext) -> tuple[list[DryRunNode], RunContext]:
         case Parallel():
             lanes = [_dry_run_nodes(lane, ctx) for lane in node.lanes]
             for _, after in lanes:
+                # All lanes were rendered before this, so that they do not see each other.
                 ctx = replace(ctx, results={**ctx.results, **after.results})
             return [found for nodes, _ in lanes for found in nodes], ctx
         case _:

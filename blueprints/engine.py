@@ -105,6 +105,7 @@ class NodeRunner:
                 run_lanes=self._run_lanes,
             )
             error = result.error
+            # The error of a killed command does not say why it was killed.
             if result.status == "failure" and inside.out_of_time:
                 error = f"timed out after {node.timeout_s:g} s: {error}"
             return replace(
@@ -177,6 +178,7 @@ def _with_node(ctx: RunContext, node: Node, result: NodeResult) -> RunContext:
         ctx = ctx.with_result(name, inner)
     if not isinstance(node, Validate) or not result.attempts:
         return ctx
+    # Later nodes and prompts see the last round; the report has all of them.
     ctx = with_step_results(ctx, node, result.attempts[-1])
     fixes = [attempt.fix for attempt in result.attempts if attempt.fix is not None]
     return ctx.with_result(node.on_failure.name, _merged(fixes)) if fixes else ctx
@@ -185,6 +187,7 @@ def _with_node(ctx: RunContext, node: Node, result: NodeResult) -> RunContext:
 def _merged(fixes: Sequence[NodeResult]) -> NodeResult:
     """Return the last fix's result with the summed usage of all fixes."""
     return replace(
+        # One report for all fixes, with the usage of all of them: each was paid for.
         fixes[-1],
         duration_ms=sum(fix.duration_ms for fix in fixes),
         turns=sum(fix.turns for fix in fixes),

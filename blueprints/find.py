@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -55,7 +55,13 @@ def installed_names() -> tuple[str, ...]:
 
 def installed_blueprints() -> dict[str, Blueprint | BlueprintInvalid]:
     """Load all installed blueprints and return them by name; the error if one cannot be loaded."""
-    return {name: _load_or_error(name) for name in installed_names()}
+    found: dict[str, Blueprint | BlueprintInvalid] = {}
+    for name in installed_names():
+        try:
+            found[name] = _load_installed(name)
+        except BlueprintInvalid as error:
+            found[name] = error
+    return found
 
 
 def load_file(path_text: str, *, repo: str | None) -> ModuleType | None:
@@ -68,6 +74,7 @@ def load_file(path_text: str, *, repo: str | None) -> ModuleType | None:
     """
     try:
         path = _absolute(Path(path_text).expanduser())
+        # Files of the same name in two folders are two modules.
         digest = hashlib.sha256(str(path).encode()).hexdigest()
         exists = path.is_file()
     except (OSError, RuntimeError, ValueError):  # too long, an unknown user's home, not UTF-8
@@ -88,8 +95,10 @@ def load_file(path_text: str, *, repo: str | None) -> ModuleType | None:
 
 
 def _load_module(name: str, *, repo: str | None) -> ModuleType | None:
+    # find_spec raises on an empty name, such as that of ".x".
     if not all(part.isidentifier() for part in name.split(".")):
         return None
+    # Only the top package: find_spec of a submodule would import its parents, which is code.
     package = name.partition(".")[0]
     spec = None if package == "__main__" else find_spec(package)
     if spec is None:
@@ -106,25 +115,15 @@ def _load_installed(name: str) -> Blueprint:
     if not points:
         raise BlueprintNotFound(_not_found(name))
     if len(points) > 1:
+        packages = (repr(point.dist.name) if point.dist else point.value for point in points)
         raise BlueprintInvalid(
-            f"blueprint {name!r} is installed {len(points)} times, by {_packages(points)}: "
+            f"blueprint {name!r} is installed {len(points)} times, by "
+            f"{' and '.join(sorted(packages))}: "
             "uninstall all but one, or name the one you mean as module:name"
         )
     with _report_load_errors(name):
         found: object = points[0].load()
     return _checked(found, name)
-
-
-def _load_or_error(name: str) -> Blueprint | BlueprintInvalid:
-    try:
-        return _load_installed(name)
-    except BlueprintInvalid as error:
-        return error
-
-
-def _packages(points: Sequence[EntryPoint]) -> str:
-    names = (repr(point.dist.name) if point.dist else point.value for point in points)
-    return " and ".join(sorted(names))
 
 
 @contextmanager
@@ -137,9 +136,10 @@ def _report_load_errors(ref: str) -> Iterator[None]:
 
 
 def _refuse_inside(repo: str | None, places: Sequence[Path], ref: str) -> None:
-    root = _repository_root(repo)
-    if root is None:
+    path = None if repo is None else existing_path(repo.removeprefix("file://"))
+    if path is None:
         return
+    root = next((p for p in (path, *path.parents) if (p / ".git").exists()), path)
     # A link anywhere on the way may lead into the repository, so every parent is resolved.
     on_the_way = [step.resolve() for place in places for step in (place, *place.parents)]
     if any(step.is_relative_to(root) for step in on_the_way):
@@ -147,13 +147,6 @@ def _refuse_inside(repo: str | None, places: Sequence[Path], ref: str) -> None:
             f"{ref!r} lies inside the target repository {str(root)!r}: a blueprint runs on this "
             "machine, so it is never loaded from the repository it works on. Keep it elsewhere"
         )
-
-
-def _repository_root(repo: str | None) -> Path | None:
-    path = None if repo is None else existing_path(repo.removeprefix("file://"))
-    if path is None:
-        return None
-    return next((p for p in (path, *path.parents) if (p / ".git").exists()), path)
 
 
 def _absolute(path: Path) -> Path:

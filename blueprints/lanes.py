@@ -27,6 +27,7 @@ SaveLaneWork = Callable[[str, PersistentSandbox], None]
 
 _T = TypeVar("_T")
 
+# With + and -, header lines such as `+++ b/file` would count as changes.
 _NEW, _OLD = b"\1", b"\2"
 _DIFF = (
     "diff", "--cached", "--text", "--unified=0", "--no-color", "--no-ext-diff", "--no-textconv",
@@ -62,6 +63,7 @@ def run_compete(
 
     An entrant that was interrupted continues with its `saved_files`.
     """
+    # Read before the agents start: an entrant can move HEAD.
     base = _git(sandbox, "rev-parse", "HEAD").stdout.decode().strip()
     start = sandbox.snapshot()
     with ExitStack() as stack:
@@ -76,6 +78,7 @@ def run_compete(
             ]
         )
         passed = [entry for entry in entries if entry.passed]
+        # The judge is code of the blueprint, so its answer is checked.
         named = node.judge(ctx, passed) if passed else None
         winner = named if named in {entry.name for entry in passed} else None
         for fork, entry in zip(forks, entries, strict=True):
@@ -140,6 +143,7 @@ def _lines_changed(fork: PersistentSandbox, base: str) -> float:
 
 
 def _git(sandbox: PersistentSandbox, *args: str) -> ExecResult:
+    # With a sparse checkout `git add --all` would skip files that the entrant changed.
     argv = ("git", "-c", "core.sparseCheckout=false", *args)
     env = {"GIT_INDEX_FILE": ".git/harness-lines"}
     return sandbox.exec(Command(argv=argv, env=env, timeout_s=60.0, output_limit=_DIFF_LIMIT))

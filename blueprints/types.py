@@ -54,6 +54,7 @@ class Blueprint:
                 f"blueprint {self.name!r} uses a node name twice: {', '.join(map(repr, doubled))}; "
                 "a step counts too, as 'node/step'"
             )
+        # Results of attempts are matched to their step by name.
         reserved = [name for name in names if is_attempt(name)]
         if reserved:
             raise BlueprintInvalid(

@@ -29,6 +29,7 @@ def write_atomically(path: Path, text: str, *, private: bool = False) -> None:
     try:
         part.unlink(missing_ok=True)  # a leftover file could be readable by other users
         part.touch(mode=0o600 if private else 0o666)
+        # Text from git and names of files may hold bytes that are not UTF-8.
         with part.open("w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
             if not target.exists():

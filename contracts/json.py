@@ -1,7 +1,7 @@
 """JSON values: type, strict parser, canonical text and digest."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from math import isfinite
 from types import MappingProxyType
@@ -16,20 +16,23 @@ MAX_JSON_DEPTH = 100
 ObjectPairs: TypeAlias = list[tuple[str, Json]]
 
 
-def parse_json(text: str, pairs: Callable[[ObjectPairs], Json] = dict) -> Json:
+def parse_json(
+    text: str, pairs: Callable[[ObjectPairs], Json] = dict, *, max_depth: int = MAX_JSON_DEPTH
+) -> Json:
     """Parse untrusted JSON. `pairs` makes the value of an object from its keys and values.
 
     Raises:
-        ValueError: invalid JSON, NaN or a number out of range, or nesting deeper than
-            `MAX_JSON_DEPTH`.
+        ValueError: invalid JSON, NaN or a number out of range, or nesting deeper than `max_depth`.
     """
     try:
         value: Json = json.loads(
             text, object_pairs_hook=pairs, parse_constant=_number, parse_float=_number
         )
+    # The C parser reaches the recursion limit of Python before any depth can be counted.
     except RecursionError:
-        raise ValueError(f"it is nested more than {MAX_JSON_DEPTH} deep") from None
-    _check_depth(value, MAX_JSON_DEPTH)
+        raise ValueError(f"it is nested more than {max_depth} levels deep") from None
+    if _depth_exceeds(value, max_depth):
+        raise ValueError(f"it is nested more than {max_depth} levels deep")
     return value
 
 
@@ -40,13 +43,12 @@ def _number(text: str) -> float:
     return number
 
 
-def _check_depth(value: Json, left: int) -> None:
-    if not left:
-        raise ValueError(f"it is nested more than {MAX_JSON_DEPTH} deep")
-    inner = value.values() if isinstance(value, Mapping) else value
-    if isinstance(inner, Iterable) and not isinstance(inner, str):
-        for item in inner:
-            _check_depth(item, left - 1)
+def _depth_exceeds(value: Json, limit: int) -> bool:
+    if limit and isinstance(value, Mapping):
+        return any(_depth_exceeds(item, limit - 1) for item in value.values())
+    if limit and isinstance(value, list):
+        return any(_depth_exceeds(item, limit - 1) for item in value)
+    return not limit
 
 
 def as_mapping(raw: object) -> Mapping[str, object]:
@@ -73,6 +75,7 @@ def canonical_json(value: Json) -> str:
     Raises:
         ValueError: a number that JSON does not have, such as NaN.
     """
+    # The ids of events, entities and plans are digests of this text: it must never change.
     return json.dumps(
         value,
         sort_keys=True,

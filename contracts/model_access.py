@@ -75,8 +75,10 @@ def limit_reached(limits: _Limits, turns: int, usage: Usage, *, in_flight: int =
     Model calls that are `in_flight` count as turns.
     """
     used = describe_usage(turns, usage)
+    # Parallel requests are counted before they end, or all of them would pass the last turn.
     if limits.turns is not None and turns + in_flight >= limits.turns:
         return f"turn limit of {limits.turns} reached: {used}"
+    # Tokens are known after a reply only, so the last reply may exceed the limit.
     if limits.tokens is not None and usage.total >= limits.tokens:
         return f"token limit of {limits.tokens} reached: {used}"
     if limits.cost_usd is not None and usage.cost_usd >= limits.cost_usd:

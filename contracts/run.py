@@ -27,6 +27,7 @@ def without_attempt(name: str) -> str:
 
 def is_attempt(name: str) -> bool:
     """Return True if the name has the form of an attempt's name, which nodes may not have."""
+    # From the right: a name may itself contain an attempt's mark.
     head, mark, number = name.rpartition(_ATTEMPT)
     return bool(head and mark) and number.removesuffix(")").isdigit()
 

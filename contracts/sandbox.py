@@ -55,6 +55,7 @@ class Command:
     private: bool = False
 
     def __post_init__(self) -> None:
+        # A string is a sequence of strings too: "ls" would run the program "l".
         if isinstance(self.argv, str):
             raise TypeError(
                 f"argv must be a list of strings, got the string {self.argv!r}; "
@@ -65,6 +66,7 @@ class Command:
             raise TypeError(f"argv must hold strings only, got {argv!r}")
         if not argv or not argv[0]:
             raise ValueError("argv is empty: it needs at least the program's name")
+        # The kernel ends an argument at a NUL, so the program would see another one.
         if any("\0" in part for part in argv):
             raise ValueError(f"argv must not hold a NUL byte, got {argv!r}")
         object.__setattr__(self, "argv", argv)

@@ -1,10 +1,13 @@
-"""Permissions from the user and the trusted configuration: grants, principals, tags."""
+"""The trusted configuration: grants, principals, tags, and the tags of files by their paths."""
 
+import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
+from contracts.entity import Label
 from contracts.json import Json
 
 SHARE_WITH = "share_with:"
@@ -50,6 +53,29 @@ class Authority:
         return {"grants": sorted(self.grants), "principals": principals, "tags": sorted(self.tags)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class FileLabels:
+    """`caps` maps patterns such as `hr/**` or `*.pem` to the tags of the matching files.
+
+    `*` matches anything but a slash, `**` matches anything. A pattern without a slash matches
+    the file's name in any folder.
+    """
+
+    caps: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def label_for(self, path: str) -> Label:
+        """Return the tags of the file at this path, relative to the workspace."""
+        # Case is ignored, because some file systems open HR/x and hr/x as one file.
+        plain = posixpath.normpath(path).removeprefix("./").casefold()
+        matching = [caps for pattern, caps in self.caps.items() if matches_any([pattern], plain)]
+        return Label(caps=frozenset().union(*matching))
+
+    @property
+    def all_labels(self) -> Label:
+        """The tags of data that may contain any file."""
+        return Label(caps=frozenset().union(*self.caps.values()))
+
+
 def principals_in(cap: str) -> frozenset[str]:
     """Return the principals named by `share_with:bob` or `share_with:ann,bob`."""
     return frozenset(cap.removeprefix(SHARE_WITH).split(",")) - {""}
@@ -58,6 +84,7 @@ def principals_in(cap: str) -> frozenset[str]:
 def normalized_address(text: str) -> str:
     """Return an address in lower case, a plain URL reduced to its origin."""
     text = text.strip().casefold()
+    # https://wiki.example.org@evil.example does not match: its origin is not wiki.example.org.
     origin = _ORIGIN.match(text)
     return origin[0] if origin else text
 
@@ -74,3 +101,43 @@ def addresses_in(value: Json) -> Iterable[str]:
             yield from addresses_in(item)
     elif value is not None:
         yield repr(value)
+
+
+def matches_any(patterns: Sequence[str], path: str) -> bool:
+    """Return True if a path of the workspace matches one of the patterns; case is ignored."""
+    path = path.casefold()
+    whole_path, name = _compiled(tuple(patterns))
+    return bool(whole_path.fullmatch(path) or name.fullmatch(posixpath.basename(path)))
+
+
+@lru_cache
+def folder_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return patterns for the folders that contain matching files, each ending with a slash.
+
+    Folders whose own name has a wildcard are omitted: they would match unrelated files.
+    """
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        folder = posixpath.dirname(pattern)
+        while folder:
+            if not re.search(r"[*?]", posixpath.basename(folder)):
+                found[f"{folder}/"] = None
+            folder = posixpath.dirname(folder)
+    return tuple(found)
+
+
+@lru_cache
+def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return one expression for whole paths and one for file names."""
+    whole_paths = [pattern for pattern in patterns if "/" in pattern]
+    names = [pattern for pattern in patterns if "/" not in pattern]
+    return _any_of(whole_paths), _any_of(names)
+
+
+def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
+    wildcards = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    split = (re.split(r"(\*\*/|\*\*|\*|\?)", pattern.casefold()) for pattern in patterns)
+    expressions = (
+        "".join(wildcards.get(part, re.escape(part)) for part in parts) for parts in split
+    )
+    return re.compile("|".join(expressions) or "(?!)", re.DOTALL)

@@ -1,13 +1,93 @@
-"""Transactions on the database of plans, entities, events and approvals."""
+"""Tables and transactions of events, entities and approvals.
+
+Events and entities are append-only: triggers refuse updates and deletions, and hashes reveal any
+edit that bypasses the triggers. Times are ISO text in UTC, which sorts chronologically.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import (
+    JSON,
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    text,
+)
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from policy.errors import LogDamaged, LogUnavailable
 
+metadata = MetaData()
+
+entities = Table(
+    "entities",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("origin", Text, nullable=False),
+    Column("line", Text, nullable=False),
+)
+"""`line` is the canonical JSON of the entity; the id is its SHA-256."""
+
+events = Table(
+    "events",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("id", String(64), nullable=False, unique=True),
+    Column("run_id", String(64), nullable=False, index=True),
+    Column("kind", String(16), nullable=False),
+    Column("replica", String(64), nullable=False),
+    Column("counter", Integer, nullable=False),
+    Column("line", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""`line` is the canonical JSON of the event; the id is its SHA-256. `number` is the order of
+insertion, in which causes stand before effects."""
+
+merged_events = Table(
+    "merged_events",
+    metadata,
+    Column("id", String(64), primary_key=True),
+)
+"""Events merged from another log. They are shown, but no plan is run from them."""
+
+event_heads = Table(
+    "event_heads",
+    metadata,
+    Column("id", String(64), primary_key=True),
+)
+"""Events without a successor. The next event names all of them as its causes."""
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("action", String(64), nullable=False, index=True),
+    Column("run_id", String(64), nullable=False, index=True),
+    Column("step", Integer, nullable=False),
+    Column("op", String(255), nullable=False),
+    Column("arguments", JSON, nullable=False),
+    Column("denied", JSON, nullable=False),
+    Column("status", String(16), nullable=False, index=True),
+    Column("asked_at", String(32), nullable=False),
+    Column("expires_at", String(32), nullable=False),
+    Column("decided_at", String(32)),
+    Column("decided_by", String(255)),
+    Column("reason", Text, nullable=False),
+    Column("node", String(255), nullable=False, server_default=""),
+    Column("agent", String(64), nullable=False, server_default=""),
+    Column("used_at", String(32)),
+)
+
+APPEND_ONLY = ("events", "entities")
+"""Tables whose rows are never updated and never deleted."""
+
+# ASCII of "harness", so that the number does not collide with locks of other programs.
 _LOG_LOCK = 0x68_61_72_6E_65_73_73
 
 
@@ -37,6 +117,7 @@ def read_transaction(engine: Engine) -> Iterator[Connection]:
         LogUnavailable: the database does not answer.
         LogDamaged: the database is corrupt.
     """
+    # A SQLite transaction is a snapshot; PostgreSQL reads each statement anew by default.
     snapshot = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
     with (
         _database_errors(engine),

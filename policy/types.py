@@ -72,6 +72,7 @@ class PlanStep:
     compose: str | None = None
 
     def __post_init__(self) -> None:
+        # The plan is agreed to by its digest, so nothing in it may change afterwards.
         object.__setattr__(self, "args", deep_freeze(self.args))
 
     def as_json(self) -> dict[str, Json]:
@@ -119,49 +120,43 @@ ApprovalStatus = Literal["pending", "approved", "denied", "used", "expired"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Approval:
-    """A request to a person about exactly one action, and the decision once there is one.
+class ApprovalRequest:
+    """A denied action that a person may approve, from a step of a plan or an agent in a node.
 
     `action` is a digest of the step, its resolved arguments, their labels and the version of the
-    policy. If one of them changes, another approval is needed. An approval is used once. A
-    request of an agent has `node` and `agent` and no step.
+    policy. If one of them changes, another approval is needed. A request of an agent has `node`
+    and `agent` and no step.
     """
 
-    id: str
     action: str
     run_id: str
     step: int
     op: str
     arguments: Mapping[str, Json]
     denied: Denied
+    node: str = ""
+    agent: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approval(ApprovalRequest):
+    """A request to a person about exactly one action, and the decision once there is one.
+
+    An approval is used once.
+    """
+
+    id: str
     status: ApprovalStatus
     asked_at: datetime
     expires_at: datetime
     decided_at: datetime | None = None
     decided_by: str | None = None
     reason: str = ""
-    node: str = ""
-    agent: str = ""
 
     @property
     def is_question(self) -> bool:
         """True if the person must answer in their own words, which are stored in `reason`."""
         return self.denied.rule == QUESTION_RULE
-
-
-@dataclass(frozen=True, kw_only=True)
-class ApprovalRequest:
-    """A denied action that a person may approve, from a step of a plan or an agent in a node."""
-
-    action: str
-    """Digest that identifies the action."""
-    run_id: str
-    step: int
-    op: str
-    arguments: Mapping[str, Json]
-    denied: Denied
-    node: str = ""
-    agent: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

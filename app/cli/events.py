@@ -18,17 +18,23 @@ from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
 from flows.runs.runs import is_known
 from nodes.text import strip_control_characters
-from policy.log import jsonl
+from policy.log.data_flow import (
+    Hop,
+    data_flow,
+    entities_derived_from,
+    entity_graph,
+    find_entity,
+    search_entities,
+    taint_path,
+    within_steps,
+)
 from policy.log.event_log import EventLog
-from policy.log.events import Event, Kind, entity_line
-from policy.log.history import History
-from policy.log.integrity import IntegrityProblem
-from policy.log.prov import prov_document
+from policy.log.events import Event, History, Kind, entity_line
+from policy.log.export import export_lines, prov_document, read_export
 from policy.log.replay import replay as replay_history
-from policy.log.search import entity_graph, find_entity, search_entities, within_steps
-from policy.log.taint import Hop, data_flow, entities_derived_from, taint_path
+from policy.log.verify import IntegrityProblem
 from policy.log.verify import verify as verify_log
-from policy.log.view_text import mermaid, view_markdown
+from policy.log.view import mermaid, view_markdown
 from policy.log.views import event_summary, run_graph, run_view
 
 Run = Annotated[str | None, typer.Option("--run", help="Only events of this run.")]
@@ -210,12 +216,12 @@ def merge(
     """Add the events of another machine's log; known events are skipped."""
     try:
         with file.open(encoding="utf-8") as lines:
-            other = jsonl.read_export(line.rstrip("\n") for line in lines)
+            other = read_export(line.rstrip("\n") for line in lines)
     except (OSError, UnicodeDecodeError) as error:
         raise OptionInvalid(f"cannot read {str(file)!r}: {error}") from error
     with open_event_log() as opened:
         new = opened.merge(other)
-        heads = opened.tip().heads
+        heads = opened.head().heads
     known = len(other.events) - new
     document = {"new": new, "known": known, "heads": heads}
     print_result(document, f"{new} new events, {known} known events", as_json)
@@ -282,7 +288,7 @@ def _entity_line(entity: Entity, distance: int | None) -> str:
 def _exported(history: History, run: str, format_: Format) -> str:
     match format_:
         case "jsonl":
-            return "".join(f"{line}\n" for line in jsonl.export_lines(history))
+            return "".join(f"{line}\n" for line in export_lines(history))
         case "prov":
             return json.dumps(prov_document(history), indent=1, default=dict) + "\n"
         case "mermaid":

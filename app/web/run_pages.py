@@ -25,8 +25,7 @@ from memory.notes.run_history import InjectedEntry
 from memory.notes.types import Entry
 from memory.playbooks.library import Library
 from policy.errors import LogDamaged, LogUnavailable
-from policy.log.view_spec import Graph, Paragraph, ViewTable
-from policy.log.view_text import graph_rows, mermaid
+from policy.log.view import Graph, Paragraph, ViewTable, mermaid
 from policy.log.views import run_view
 from providers.read_trajectory import event_line, read_trajectory
 
@@ -155,7 +154,7 @@ def _event_values(run_id: str) -> dict[str, object]:
     return {
         "about": " ".join(part.text for part in view.parts if isinstance(part, Paragraph)),
         "tables": [part for part in view.parts if isinstance(part, ViewTable) and part.rows],
-        "events": graph_rows(graph)[:MAX_EVENTS],
+        "events": graph.nodes[:MAX_EVENTS],
         "events_all": len(graph.nodes),
         "flowchart": mermaid(graph),
     }

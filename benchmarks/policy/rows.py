@@ -9,8 +9,7 @@ from benchmarks.policy.work import MAIL, WORK, carry_out, injected, operations, 
 from benchmarks.row import Row
 from contracts.entity import EMPTY_LABEL, Entity
 from policy.authority import Authority
-from policy.plan.plan_check import check_plan
-from policy.plan.plan_json import parse_plan
+from policy.plan.plan_json import check_plan, parse_plan
 from policy.plan.registry import Registry
 from policy.plan.resolve import PolicyContext, StepCall
 from policy.plan.step_check import check_step

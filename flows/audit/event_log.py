@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flows.audit.run_events import AppendEvents
 from flows.config.memory import load_memory_settings
 from policy.log.events import Draft
-from policy.log.view_spec import ViewSpec
+from policy.log.view import ViewSpec
 from policy.log.views import run_view
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ def open_log(home: Path, replica: str) -> "EventLog":
     """
     # SQLAlchemy is imported here, while the run waits for its sandbox.
     from memory.database import open_database
-    from policy.log.event_log import EventLog
-    from policy.log.head import HeadFile
+    from policy.log.event_log import EventLog, HeadFile
 
     engine = open_database(load_memory_settings().database(home))
     return EventLog(engine=engine, replica=replica, head_file=HeadFile(home / "events.head"))

@@ -10,8 +10,7 @@ from contracts.model_access import GuardBounds
 from flows.config.environment import ConfigPath
 from flows.config.tables import SettingsTable, load_table
 from flows.runs.request import ResolvedRequest, repo_name
-from policy.authority import Authority
-from policy.file_labels import FileLabels
+from policy.authority import Authority, FileLabels
 from policy.guard.guard import SECRET_FILES
 from policy.guard.protected import PROTECTED
 from policy.types import APPROVAL_TTL_S

@@ -18,7 +18,7 @@ from flows.runs.request import ResolvedRequest, RunRequest
 from nodes.agents.types import ConversationStore
 from nodes.execute import RunAgent
 from nodes.text import Redact
-from policy.log.view_spec import ViewSpec
+from policy.log.view import ViewSpec
 from sandbox.egress import OnEvent
 from sandbox.repos import FindSource
 

@@ -7,12 +7,12 @@ from contracts.model_access import GuardBounds
 from policy.guard.changed_files import (
     ChangedFile,
     ForbiddenChange,
+    SymbolicLinks,
     change_request,
     forbidden_changes,
     forbidden_message,
     was_approved,
 )
-from policy.guard.links import SymbolicLinks
 from sandbox.diffs import file_changes, file_diff, symlinks
 from sandbox.repos import BaseCommit
 from sandbox.workspace import WorkCommit

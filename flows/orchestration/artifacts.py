@@ -7,8 +7,7 @@ from flows.config.settings import load_settings
 from flows.runs.report import report_markdown, surfaced_markdown, table_rows
 from flows.services.pages import pages_url
 from flows.services.server_outage import ignore_outage
-from policy.log.view_spec import ViewSpec
-from policy.log.view_text import view_markdown
+from policy.log.view import ViewSpec, view_markdown
 
 
 def publish_report(report: RunReport, diff: str) -> None:

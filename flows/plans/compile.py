@@ -14,7 +14,8 @@ from flows.orchestration.heartbeat import heartbeat
 from flows.orchestration.node_tasks import log_failures_once
 from flows.plans.report import PlanReport, plan_markdown
 from flows.plans.run import PlanDependencies, open_plan_run, plan_report
-from policy.plan.executor import PlanRun, StepOutcome
+from policy.plan.executor import PlanRun
+from policy.plan.plan_log import StepOutcome
 from policy.types import Approver
 
 PlanFlow = Flow[[], State[PlanReport]]

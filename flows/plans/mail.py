@@ -9,7 +9,7 @@ from flows.config.environment import environment
 from flows.config.memory import expand_variables
 from flows.config.policy import MailSettings
 from policy.errors import OperationFailed
-from policy.plan.outside_operations import Mail
+from policy.plan.operations import Mail
 
 _TIMEOUT_S = 30.0
 

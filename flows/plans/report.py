@@ -9,7 +9,7 @@ from contracts.json import Json
 from contracts.run import DecisionCounts
 from flows.audit.approval_text import SHORT_ARGUMENT, argument_lines, value_in_one_line
 from nodes.text import code_block, escape_invisible
-from policy.plan.plan_log import EndedStep
+from policy.plan.plan_log import StepOutcome
 from policy.plan.registry import plain_json
 from policy.types import Plan, PlanStep
 
@@ -73,7 +73,7 @@ class PlanReport:
 
 
 def step_report(
-    plan: Plan, index: int, ended: EndedStep, decisions: Sequence[Mapping[str, Json]]
+    plan: Plan, index: int, ended: StepOutcome, decisions: Sequence[Mapping[str, Json]]
 ) -> StepReport:
     """Return the outcome of a step; rule and provenance come from the last decision about it."""
     own = [body for body in decisions if body.get("step") == index]

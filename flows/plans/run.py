@@ -28,13 +28,17 @@ from policy.errors import ResultNotSaved
 from policy.log.event_log import EventLog
 from policy.log.events import Append, Draft, Event
 from policy.plan.approvals import Approvals
-from policy.plan.executor import FINAL_STATUSES, PlanRun
-from policy.plan.model_operations import composer, model_operations
-from policy.plan.outside_operations import OutsideActions, ask_person_through, outside_operations
-from policy.plan.plan_log import EndedStep, PlanLog
-from policy.plan.planner import PlannerInput, make_plan
+from policy.plan.executor import PlanRun
+from policy.plan.models import PlannerInput, composer, make_plan, model_operations
+from policy.plan.operations import (
+    WORKSPACE,
+    OutsideActions,
+    ask_person_through,
+    outside_operations,
+    workspace_operations,
+)
+from policy.plan.plan_log import FINAL_STATUSES, PlanLog, StepOutcome
 from policy.plan.registry import Operation, Registry
-from policy.plan.workspace_operations import WORKSPACE, workspace_operations
 from policy.types import Approver, Plan, UserPrompt
 
 
@@ -163,7 +167,7 @@ def plan_report(deps: PlanDependencies, run_id: str) -> PlanReport:
     )
 
 
-def _status(plan: Plan, steps: Mapping[int, EndedStep]) -> PlanStatus:
+def _status(plan: Plan, steps: Mapping[int, StepOutcome]) -> PlanStatus:
     statuses = [steps[index].status if index in steps else "" for index in range(len(plan.steps))]
     if "waiting" in statuses:
         return "waiting"

@@ -60,12 +60,15 @@ class ApprovalGuard:
                 denied, approval_note="It is too long for a person to review: do less at once"
             )
         approvals, request = self.approvals(), self._request(call, denied)
-        if not approvals.is_known(request) and self._too_many(approvals):
+        pending = approvals.list(run_id=self.run_id, pending=True)
+        # A known request may be asked again, or its approval could never be used.
+        if len(pending) >= MAX_PENDING and not approvals.is_known(request):
             return replace(
                 denied, approval_note=f"{MAX_PENDING} requests of this run are pending already"
             )
         reply = approvals.ask(request)
         match reply.status:
+            # Consuming fails if a parallel request with the same call has used the approval.
             case "approved" if approvals.consume(request):
                 self.guard.remember_allowed(call)
                 return Allowed(lifted_denial=replace(denied, approval=reply.approval))
@@ -74,9 +77,6 @@ class ApprovalGuard:
             case _:
                 waits = _WAITS.format(reply.approval)
                 return replace(denied, approval=reply.approval, approval_note=waits)
-
-    def _too_many(self, approvals: "Approvals") -> bool:
-        return len(approvals.list(run_id=self.run_id, pending=True)) >= MAX_PENDING
 
     def _request(self, call: ToolCall, denied: Denied) -> ApprovalRequest:
         arguments = parsed_arguments(call)
@@ -89,6 +89,7 @@ class ApprovalGuard:
             "arguments": canonical_json(arguments),
             "caps": sorted(label.caps),
             "taint": sorted(label.taint),
+            # An approval covers these denials, not another rule that the same call breaks later.
             "denied": [[one.rule, one.argument, sorted(one.tags)] for one in denied.denials],
             "policy": GUARD_VERSION,
         }

@@ -17,7 +17,7 @@ from contracts.entity import Label
 from contracts.json import Json
 from contracts.model_access import GuardBounds
 from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
-from policy.file_labels import folder_patterns, matches_any
+from policy.authority import folder_patterns, matches_any
 from policy.guard.shell_reader import shell_effects
 
 SECRET_FILES = (
@@ -40,7 +40,10 @@ _MAX_NAMED = 10
 """Files, or hosts, named in one denial."""
 
 _WORKSPACE = "/workspace/"
+# Agents open file://localhost/x as /x.
 _LOCAL_HOSTS = ("localhost", "127.0.0.1")
+# Samples are committed and hold no secret.
+# Without this exception every agent that reads one would be stopped.
 _ENV_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 
 
@@ -59,6 +62,7 @@ class AgentGuard:
     ) -> None:
         self._bounds = bounds
         self._tool_kind = tool_kind
+        # Without it, a parallel call could send a secret out while another one reads it.
         self._lock = threading.Lock()
         self.secrets_read: list[str] = []
         self._remember_secrets(secrets_read)
@@ -110,7 +114,8 @@ class AgentGuard:
             yield from self._secret("a protected file")
 
     def _host_denials(self, hosts: Sequence[str]) -> Iterator[Denied]:
-        forbidden = [host for host in hosts if not self._is_allowed(host)]
+        allowed = self._bounds.hosts
+        forbidden = [h for h in hosts if not any(_host_matches(one, h) for one in allowed)]
         if forbidden:
             noun = "is not an allowed host" if len(forbidden) == 1 else "are not allowed hosts"
             reason = f"the agent would connect to {_first_few(forbidden)}, which {noun}"
@@ -142,9 +147,6 @@ class AgentGuard:
                 tags=caps,
                 provenance=(f"read {self.secrets_read[0]}", "what the agent saw"),
             )
-
-    def _is_allowed(self, host: str) -> bool:
-        return any(_host_matches(pattern, host) for pattern in self._bounds.hosts)
 
     def _is_forbidden(self, path: str) -> bool:
         protected = not _is_outside(path) and is_protected(path, self._bounds)
@@ -180,6 +182,7 @@ def is_protected(path: str, bounds: GuardBounds) -> bool:
     plain = workspace_path(path)
     if matches_any(bounds.protected, plain):
         return True
+    # A file or link named `.github` replaces the folder with everything in it.
     return matches_any(folder_patterns(bounds.protected), f"{plain}/")
 
 
@@ -208,6 +211,7 @@ def _first_few(names: Sequence[str]) -> str:
 def _as_pattern(path: str) -> str:
     """Return the path as a pattern that is safe between single quotes in a shell."""
     plain = workspace_path(path)
+    # A person pastes the option into a shell, and a file name may hold a quote and a command.
     return "".join(char if char.isprintable() and char != "'" else "?" for char in plain)
 
 
@@ -258,6 +262,7 @@ def _is_outside(path: str) -> bool:
 
 def _interpreted(path: str) -> str:
     plain = "".join(" " if char.isspace() else char for char in path)
+    # Prefixes can be nested, such as @file:@/workspace/x.
     while len(path) <= MAX_PATH_CHARS and (inner := _file_url_path(plain.lstrip("@"))) != plain:
         plain = inner
     if plain.startswith("/"):

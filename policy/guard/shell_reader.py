@@ -57,12 +57,14 @@ _URL = re.compile(
 )
 _HOST = re.compile(r"(?:[^\s@/]+@)?((?:[a-z0-9-]+\.)+[a-z0-9-]+|localhost)(?::|/|$)", re.I)
 _LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1|0\.0\.0\.0", re.I)
+# Each part of a line is read as a command, including the inside of $(…) and `…`.
 _PARTS = re.compile(r"\$\(|`|\n")
 UNKNOWN_HOST = "an unknown host"
 
 MAX_LINE_CHARS = 128 << 10
 """Linux starts no program with a longer argument (MAX_ARG_STRLEN)."""
 
+# Each start reads the remaining words again: `env sh`, repeated 18,000 times, took days.
 _MAX_STARTED = 16
 """Programs started by one simple command; a command that starts more may connect anywhere."""
 
@@ -100,6 +102,7 @@ class _Reader:
 
     def read_line(self, line: str, depth: int = 0) -> None:
         """Read each simple command, including those inside `sh -c` and `$(…)`."""
+        # The same inner line may occur thousands of times.
         if self._depths.get(line, _MAX_DEPTH + 1) <= depth:
             return
         self._depths[line] = depth
@@ -144,6 +147,7 @@ def _launched_lines(words: Sequence[str]) -> Iterator[str]:
     for word in _launcher_arguments(words):
         inner = word.partition("=")[2] if word.startswith("-") else word
         if " " in inner:
+            # So that awk's system("curl example.org") is read as words.
             yield inner.replace('"', " ").replace("'", " ")
 
 
@@ -155,10 +159,12 @@ def _launcher_arguments(words: Sequence[str]) -> Iterator[str]:
 
 def _words(line: str) -> list[str]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    # Comments are off: shlex would drop everything after a # inside a word.
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
         return list(lexer)
     except ValueError:  # an unclosed quote
+        # Splitting at $( and ` leaves quotes unclosed, so this is common.
         return re.findall(r"[;&|()]+|[^\s;&|()'\"]+", line)
 
 
@@ -199,6 +205,7 @@ def _changed_paths(command: Sequence[str]) -> Iterator[str]:
     reads = (
         program in _READERS
         or (program == "git" and any(word in _GIT_READ_COMMANDS for word in rest))
+        # Without -i, sed usually only prints.
         or (program == "sed" and not any(word.startswith(("-i", "--in-place")) for word in rest))
     )
     if not reads:

@@ -1,59 +1,103 @@
 """The event log: an append-only table of events, with its head in a file outside the database."""
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple, TypeVar
+from fcntl import LOCK_EX, flock
+from pathlib import Path
+from typing import TypeVar
 
-from sqlalchemy import Connection, Engine, Select, bindparam, delete, func, insert, select
+from pydantic import BaseModel, ValidationError
+from sqlalchemy import Column, Connection, Engine, delete, func, insert, select
 
 from contracts.entity import Entity
-from policy.database import read_transaction, write_transaction
-from policy.errors import EventsInvalid, LogDamaged
+from contracts.json import canonical_json
+from policy.database import (
+    entities,
+    event_heads,
+    events,
+    merged_events,
+    read_transaction,
+    write_transaction,
+)
+from policy.errors import EventsInvalid, LogDamaged, LogUnavailable
+from policy.log.data_flow import data_flow, entities_losing_tags
 from policy.log.events import (
     Draft,
+    EntityLine,
     Event,
+    EventLine,
+    History,
     Kind,
-    entity_from_line,
     entity_line,
-    event_from_line,
     joined_clock,
+    merge,
     place_drafts,
 )
-from policy.log.head import HeadFile, LogHead
-from policy.log.history import History, merge
-from policy.log.taint import data_flow, entities_losing_tags
-from policy.tables import entities, event_heads, events, merged_events
 
-T = TypeVar("T")
-
-# Statements of every append are built once: SQLAlchemy builds one more slowly than SQLite runs it.
-_READ_TIP = (
-    select(events.c.id, events.c.line)
-    .join(event_heads, event_heads.c.id == events.c.id)
-    .order_by(events.c.id)
-)
-_KNOWN_ENTITIES, _KNOWN_EVENTS, _KNOWN_MERGED = (
-    select(table.c.id).where(table.c.id.in_(bindparam("ids", expanding=True)))
-    for table in (entities, events, merged_events)
-)
-_ADD_ENTITIES, _ADD_EVENTS, _ADD_HEADS = insert(entities), insert(events), insert(event_heads)
-_DROP_HEADS = delete(event_heads)
+_T = TypeVar("_T", bound=BaseModel)
 
 _BATCH = 500
 """Ids in one query; SQLite allowed 999 parameters before version 3.32."""
 
 
-class Tip(NamedTuple):
+class LogHead(BaseModel, frozen=True, extra="forbid"):
     """The ids of a log's newest events, and their joined clock."""
 
     heads: tuple[str, ...]
     clock: dict[str, int]
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
+@dataclass(frozen=True)
+class HeadFile:
+    """A copy of the log's head outside its database, so that a truncation is noticed."""
+
+    path: Path
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold a lock against other processes, so that an older head never replaces a newer one.
+
+        Raises:
+            LogUnavailable: the folder cannot be written.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with Path(f"{self.path}.lock").open("ab") as lock:
+                flock(lock, LOCK_EX)
+                yield
+        except OSError as error:
+            raise LogUnavailable(f"cannot write the log's head {self.path}: {error}") from error
+
+    def read(self) -> LogHead | None:
+        """Return the head, or None if none has been written yet. The caller holds the lock.
+
+        Raises:
+            LogDamaged: the file holds something else.
+        """
+        try:
+            return LogHead.model_validate_json(self.path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            raise LogDamaged(
+                f"{self.path} is not the head of an event log; check the log, then run "
+                "`harness events verify --accept` to write the file again"
+            ) from error
+
+    def write(self, head: LogHead) -> None:
+        """Overwrite the head. The caller holds the lock."""
+        # Overwritten in place: renaming a new file over it makes some file systems flush first,
+        # which took ten times as long as the rest of an append.
+        data = canonical_json({"heads": sorted(head.heads), "clock": head.clock}).encode()
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(file, data.ljust(os.fstat(file).st_size), 0)
+        finally:
+            os.close(file)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +107,7 @@ class EventLog:
     engine: Engine
     replica: str
     head_file: HeadFile
-    now: Callable[[], datetime] = _now
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def append(self, drafts: Iterable[Draft]) -> tuple[Event, ...]:
         """Append these events in order: all of them, or none.
@@ -77,15 +121,15 @@ class EventLog:
         if not new:
             return ()
         with self.head_file.locked():
-            head = self.head_file.read()
             with write_transaction(self.engine) as connection:
-                before = read_tip(connection)
-                _refuse_if_cut(connection, head, before)
+                before = read_head(connection)
+                # Before the append: it would write a new head, and hide the truncation for good.
+                _refuse_if_cut(connection, self.head_file.read(), before)
                 placed = place_drafts(new, before.heads, before.clock, self.replica, self.now)
                 _add_entities(connection, (made for draft in new for made in draft.produces))
                 add_events(connection, placed)
                 _set_heads(connection, [placed[-1].id])
-            self.head_file.write([placed[-1].id], placed[-1].clock)
+            self.head_file.write(LogHead(heads=(placed[-1].id,), clock=dict(placed[-1].clock)))
         return placed
 
     def merge(self, history: History) -> int:
@@ -105,27 +149,25 @@ class EventLog:
             with write_transaction(self.engine) as connection:
                 _add_entities(connection, history.entities.values())
                 add_events(connection, new)
-                unmarked = _missing(connection, _KNOWN_MERGED, [event.id for event in new])
+                # The mark of an event remains when the event itself was lost.
+                unmarked = _missing(connection, merged_events.c.id, [event.id for event in new])
                 if unmarked:
                     connection.execute(insert(merged_events), [{"id": one} for one in unmarked])
-                rebuild_heads(connection)
-                tip = read_tip(connection)
-            self.head_file.write(*tip)
+                head = rebuild_heads(connection)
+            self.head_file.write(head)
         return len(new)
 
-    def accept_heads(self) -> Tip:
+    def accept_heads(self) -> None:
         """Write the log's present heads to the head file, after a person checked the log."""
         with self.head_file.locked():
             with write_transaction(self.engine) as connection:
-                rebuild_heads(connection)
-                tip = read_tip(connection)
-            self.head_file.write(*tip)
-        return tip
+                head = rebuild_heads(connection)
+            self.head_file.write(head)
 
-    def tip(self) -> Tip:
+    def head(self) -> LogHead:
         """Return the heads and the clock of the log."""
         with read_transaction(self.engine) as connection:
-            return read_tip(connection)
+            return read_head(connection)
 
     def events(
         self,
@@ -151,7 +193,7 @@ class EventLog:
         if not merged:
             query = query.where(events.c.id.not_in(select(merged_events.c.id)))
         with read_transaction(self.engine) as connection:
-            found = [_read(event_from_line, row[0]) for row in connection.execute(query)]
+            found = [_read(EventLine, row[0]).event() for row in connection.execute(query)]
         return tuple(sorted(found, key=lambda event: event.sort_key))
 
     def last_number(self) -> int:
@@ -168,13 +210,13 @@ class EventLog:
             query = query.where(events.c.run_id == run_id)
         with read_transaction(self.engine) as connection:
             rows = connection.execute(query.order_by(events.c.number).limit(limit))
-            return [(row[0], _read(event_from_line, row[1])) for row in rows]
+            return [(row[0], _read(EventLine, row[1]).event()) for row in rows]
 
     def entities(self, ids: Iterable[str]) -> dict[str, Entity]:
         """Return the entities with these ids; unknown ids are omitted."""
         with read_transaction(self.engine) as connection:
             return {
-                row[0]: _read(entity_from_line, row[1])
+                row[0]: _read(EntityLine, row[1]).entity()
                 for batch in _batches(list(ids))
                 for row in connection.execute(
                     select(entities.c.id, entities.c.line).where(entities.c.id.in_(batch))
@@ -188,11 +230,15 @@ class EventLog:
         return History(events={event.id: event for event in found}, entities=self.entities(named))
 
 
-def read_tip(connection: Connection) -> Tip:
+def read_head(connection: Connection) -> LogHead:
     """Return the heads and the clock of the log."""
-    rows = connection.execute(_READ_TIP).all()
-    clocks = (json.loads(row.line)["clock"] for row in rows)
-    return Tip(tuple(row.id for row in rows), joined_clock(clocks))
+    rows = connection.execute(
+        select(events.c.id, events.c.line)
+        .join(event_heads, event_heads.c.id == events.c.id)
+        .order_by(events.c.id)
+    ).all()
+    clock = joined_clock(json.loads(row.line)["clock"] for row in rows)
+    return LogHead(heads=tuple(row.id for row in rows), clock=clock)
 
 
 def add_events(connection: Connection, new: Sequence[Event]) -> None:
@@ -201,51 +247,47 @@ def add_events(connection: Connection, new: Sequence[Event]) -> None:
     Raises:
         EventsInvalid: an event holds text that is not Unicode.
     """
+    columns = ("id", "run_id", "kind", "replica", "counter")
     rows = [
-        {
-            "id": event.id,
-            "run_id": event.run_id,
-            "kind": event.kind,
-            "replica": event.replica,
-            "counter": event.counter,
-            "line": _unicode(event.line),
-        }
+        {name: getattr(event, name) for name in columns} | {"line": _unicode(event.line)}
         for event in new
     ]
     if rows:
-        connection.execute(_ADD_EVENTS, rows)
+        connection.execute(insert(events), rows)
 
 
-def rebuild_heads(connection: Connection) -> None:
-    """Compute the heads again from all events."""
-    ids: set[str] = set()
-    followed: set[str] = set()
+def rebuild_heads(connection: Connection) -> LogHead:
+    """Compute the heads again from all events, and return them."""
+    ids, followed = set[str](), set[str]()
     for name, line in connection.execute(select(events.c.id, events.c.line)):
         ids.add(name)
         followed.update(json.loads(line)["heads"])
     _set_heads(connection, sorted(ids - followed))
+    return read_head(connection)
 
 
 def _set_heads(connection: Connection, heads: Sequence[str]) -> None:
-    connection.execute(_DROP_HEADS)
+    connection.execute(delete(event_heads))
     if heads:
-        connection.execute(_ADD_HEADS, [{"id": head} for head in heads])
+        connection.execute(insert(event_heads), [{"id": head} for head in heads])
 
 
 def _add_entities(connection: Connection, made: Iterable[Entity]) -> None:
     new = {entity.id: entity for entity in made}
     rows = [
         {"id": name, "origin": new[name].origin, "line": _unicode(entity_line(new[name]))}
-        for name in _missing(connection, _KNOWN_ENTITIES, list(new))
+        for name in _missing(connection, entities.c.id, list(new))
     ]
     if rows:
-        connection.execute(_ADD_ENTITIES, rows)
+        connection.execute(insert(entities), rows)
 
 
-def _missing(connection: Connection, query: Select[tuple[str]], ids: Sequence[str]) -> list[str]:
-    """Return the ids that the query does not find."""
+def _missing(connection: Connection, column: Column[str], ids: Sequence[str]) -> list[str]:
+    """Return the ids that the column does not hold."""
     known = {
-        found for batch in _batches(ids) for found in connection.scalars(query, {"ids": batch})
+        found
+        for batch in _batches(ids)
+        for found in connection.scalars(select(column).where(column.in_(batch)))
     }
     return [name for name in ids if name not in known]
 
@@ -263,26 +305,26 @@ def _unicode(line: str) -> str:
     return line
 
 
-def _read(parse: Callable[[str], T], line: str) -> T:
+def _read(model: type[_T], line: str) -> _T:
     try:
-        return parse(line)
-    except (ValueError, KeyError, TypeError) as error:
+        return model.model_validate_json(line)
+    except ValidationError as error:
         raise LogDamaged(
             f"the event log has a damaged line: {line[:60]!r}. Run `harness events verify`"
         ) from error
 
 
-def _refuse_if_cut(connection: Connection, head: LogHead | None, tip: Tip) -> None:
-    if head is None or set(head.heads) <= set(tip.heads):
+def _refuse_if_cut(connection: Connection, head: LogHead | None, now: LogHead) -> None:
+    if head is None or set(head.heads) <= set(now.heads):
         return
-    missing = _missing(connection, _KNOWN_EVENTS, head.heads)
+    missing = _missing(connection, events.c.id, head.heads)
     if missing:
         raise LogDamaged(
             f"the event log lacks {len(missing)} of its newest events (truncated, or restored "
             "from a backup?). Run `harness events verify`, or `harness events merge` with an "
             "export that holds them"
         )
-    if any(count > tip.clock.get(replica, 0) for replica, count in head.clock.items()):
+    if any(count > now.clock.get(replica, 0) for replica, count in head.clock.items()):
         raise LogDamaged(
             "the recorded heads of the event log are older than the last known state (restored "
             "from a backup?). Run `harness events verify`, or `harness events merge` with an "
@@ -291,6 +333,7 @@ def _refuse_if_cut(connection: Connection, head: LogHead | None, tip: Tip) -> No
 
 
 def _check_merge(here: History, theirs: History) -> None:
+    # Two events with one number fork the history of a machine, so its clock proves nothing.
     counters = {(event.replica, event.counter): event.id for event in here.events.values()}
     for event in theirs.events.values():
         if counters.setdefault((event.replica, event.counter), event.id) != event.id:

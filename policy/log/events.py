@@ -1,12 +1,13 @@
 """Events: immutable records, identified by their content and linked to their causes."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, Field, JsonValue
 
 from contracts.entity import Entity, Label
 from contracts.json import Json, canonical_json, deep_freeze
@@ -92,6 +93,7 @@ class Event:
             "kind": self.kind,
             "run_id": self.run_id,
             "replica": self.replica,
+            # Always UTC with microseconds: another text of the same moment would change the id.
             "at": self.at.astimezone(UTC).isoformat(timespec="microseconds"),
             "body": self.body,
             "consumes": self.consumes,
@@ -140,6 +142,7 @@ def place_drafts(
 
 def line_digest(line: str) -> str:
     """Return the id of the event or entity with this canonical line."""
+    # An edited line may hold lone surrogates; `verify` reports it and must not raise.
     return sha256(line.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -152,34 +155,76 @@ def joined_clock(clocks: Iterable[Clock]) -> dict[str, int]:
     return counts
 
 
-def event_from_line(line: str) -> Event:
-    """Return the event of a line from our own log; lines of other files are checked first."""
-    raw = json.loads(line)
-    return Event(
-        kind=raw["kind"],
-        run_id=raw["run_id"],
-        replica=raw["replica"],
-        at=datetime.fromisoformat(raw["at"]),
-        body=raw["body"],
-        consumes=tuple(raw["consumes"]),
-        produces=tuple(raw["produces"]),
-        heads=tuple(raw["heads"]),
-        clock=raw["clock"],
-    )
-
-
 def entity_line(entity: Entity) -> str:
     """Return the canonical JSON of an entity; the entity's id is its SHA-256."""
     return canonical_json(entity.as_json())
 
 
-def entity_from_line(line: str) -> Entity:
-    """Return the entity of a line from our own log; lines of other files are checked first."""
-    raw = json.loads(line)
-    return Entity(
-        content=raw["content"],
-        label=Label(caps=frozenset(raw["caps"]), taint=frozenset(raw["taint"])),
-        origin=raw["origin"],
-        sources=tuple(raw["sources"]),
-        part_of=raw["part_of"],
+class EventLine(BaseModel, frozen=True, extra="forbid", strict=True):
+    """The fields of an event's line."""
+
+    kind: Kind
+    run_id: str = Field(max_length=64)
+    replica: str = Field(min_length=1, max_length=64)
+    at: AwareDatetime
+    body: dict[str, JsonValue]
+    consumes: tuple[str, ...]
+    produces: tuple[str, ...]
+    heads: tuple[str, ...]
+    clock: dict[str, int]
+
+    def event(self) -> Event:
+        """Return the event."""
+        return Event(**{name: getattr(self, name) for name in type(self).model_fields})
+
+
+class EntityLine(BaseModel, frozen=True, extra="forbid", strict=True):
+    """The fields of an entity's line."""
+
+    content: JsonValue
+    caps: frozenset[str]
+    taint: frozenset[str]
+    origin: str
+    sources: tuple[str, ...]
+    part_of: str | None
+
+    def entity(self) -> Entity:
+        """Return the entity."""
+        return Entity(
+            content=self.content,
+            label=Label(caps=self.caps, taint=self.taint),
+            origin=self.origin,
+            sources=self.sources,
+            part_of=self.part_of,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """Events and the entities that they name, both by id."""
+
+    events: Mapping[str, Event] = field(default_factory=lambda: MappingProxyType({}))
+    entities: Mapping[str, Entity] = field(default_factory=lambda: MappingProxyType({}))
+
+    def in_order(self) -> tuple[Event, ...]:
+        """Return every event after its causes, in the same order on every replica."""
+        return tuple(sorted(self.events.values(), key=lambda event: event.sort_key))
+
+    @property
+    def heads(self) -> frozenset[str]:
+        """The events without a successor."""
+        followed = {head for event in self.events.values() for head in event.heads}
+        return frozenset(self.events.keys() - followed)
+
+    @property
+    def clock(self) -> dict[str, int]:
+        """The joined clock of all events."""
+        return joined_clock(event.clock for event in self.events.values())
+
+
+def merge(one: History, other: History) -> History:
+    """Return the union. It has no conflicts, because ids are digests of the content."""
+    return History(
+        events=MappingProxyType({**one.events, **other.events}),
+        entities=MappingProxyType({**one.entities, **other.entities}),
     )

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from contracts.json import Json, canonical_json
 from contracts.tool import Decision, Denied
-from policy.log.events import Event
-from policy.log.history import History
-from policy.log.taint import DataFlow, data_flow
+from policy.log.data_flow import DataFlow, data_flow
+from policy.log.events import Event, History
 
 Decide = Callable[[Mapping[str, Json]], Decision]
 """Decides again from the recorded inputs of a decision, by one version of the policy.

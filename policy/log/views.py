@@ -6,10 +6,9 @@ from functools import reduce
 from operator import or_
 
 from contracts.json import as_mapping
-from policy.log.events import Event
-from policy.log.history import History
-from policy.log.taint import DataFlow, data_flow
-from policy.log.view_spec import Graph, GraphEdge, GraphNode, Paragraph, ViewSpec, ViewTable
+from policy.log.data_flow import DataFlow, data_flow
+from policy.log.events import Event, History
+from policy.log.view import Cause, Graph, GraphNode, Paragraph, ViewSpec, ViewTable
 
 
 def run_view(history: History, run_id: str) -> ViewSpec:
@@ -37,31 +36,30 @@ def run_graph(history: History, run_id: str) -> Graph:
 
 
 def event_graph(events: Iterable[Event], flow: DataFlow) -> Graph:
-    """Return a node for each event, and an edge where one used an entity that another produced.
+    """Return a node for each event, with the events that produced the entities it used as causes.
 
-    Edges implied by others are omitted. An edge is tainted if an entity on it is.
+    Causes implied by other causes are omitted. A cause is tainted if an entity from it is.
     """
     drawn = [event for event in events if event.kind != "snapshot"]
+    numbers: dict[str, int] = {}
     makers: dict[str, list[Event]] = {}
     # Sets of events are integers with a bit for each: sets of ids took gigabytes for long runs.
-    bit: dict[str, int] = {}
     ancestors: dict[str, int] = {}
-    edges: list[GraphEdge] = []
-    for number, event in enumerate(drawn):
+    nodes: list[GraphNode] = []
+    for number, event in enumerate(drawn, 1):
         found = {maker.id: maker for name in event.consumes for maker in makers.get(name, ())}
-        causes = list(found.values())
-        implied = reduce(or_, (ancestors[cause.id] for cause in causes), 0)
-        bit[event.id] = 1 << number
-        ancestors[event.id] = reduce(or_, (bit[cause.id] for cause in causes), implied)
-        for cause in causes:
-            if not bit[cause.id] & implied:
-                shared = set(cause.produces) & set(event.consumes)
-                tainted = _is_tainted(shared, flow)
-                edges.append(GraphEdge(source=cause.id, target=event.id, tainted=tainted))
+        implied = reduce(or_, (ancestors[name] for name in found), 0)
+        direct = [maker for name, maker in found.items() if not 1 << numbers[name] & implied]
+        numbers[event.id] = number
+        ancestors[event.id] = reduce(or_, (1 << numbers[name] for name in found), implied)
+        causes = [
+            Cause(numbers[maker.id], _is_tainted(set(maker.produces) & set(event.consumes), flow))
+            for maker in direct
+        ]
+        nodes.append(_node(number, event, tuple(sorted(causes)), flow))
         for name in event.produces:
             makers.setdefault(name, []).append(event)
-    nodes = tuple(_node(event, flow) for event in drawn)
-    return Graph(title="Data flow", nodes=nodes, edges=tuple(edges))
+    return Graph(title="Data flow", nodes=tuple(nodes))
 
 
 def event_summary(event: Event) -> str:
@@ -73,15 +71,17 @@ def _events_of(history: History, run_id: str) -> tuple[Event, ...]:
     return tuple(event for event in history.in_order() if event.run_id == run_id)
 
 
-def _node(event: Event, flow: DataFlow) -> GraphNode:
+def _node(number: int, event: Event, causes: tuple[Cause, ...], flow: DataFlow) -> GraphNode:
     new_tags: set[str] = set()
+    # Only at the origin: every later node would repeat the tags.
     if event.kind == "egress" or not event.consumes:
         new_tags = {_inert(tag) for name in event.produces for tag in flow.label(name).taint}
     return GraphNode(
-        id=event.id,
+        number=number,
         text=" · ".join((event_summary(event), *sorted(new_tags))),
         tainted=_is_tainted(event.produces or event.consumes, flow),
         denied=event.body.get("verdict") == "denied" or event.body.get("kind") == "refused",
+        causes=causes,
     )
 
 

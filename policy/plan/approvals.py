@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 
@@ -11,9 +11,8 @@ from sqlalchemy import Connection, Engine, Row, or_, select, update
 
 from contracts.errors import ApprovalDecided, ApprovalNotFound, OptionInvalid
 from contracts.json import canonical_json
-from policy.database import read_transaction, write_transaction
+from policy.database import approvals, read_transaction, write_transaction
 from policy.log.events import Append, Draft
-from policy.tables import approvals
 from policy.types import (
     APPROVAL_TTL_S,
     Approval,
@@ -26,10 +25,6 @@ from policy.types import (
 )
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Approvals:
     """All approvals in the database. Every change of a status is also an event of the log."""
@@ -37,7 +32,7 @@ class Approvals:
     engine: Engine
     append: Append
     ttl_s: float = APPROVAL_TTL_S
-    now: Callable[[], datetime] = _now
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
     def approver(self) -> Approver:
@@ -52,6 +47,7 @@ class Approvals:
             if row is None:
                 row = self._insert(connection, request)
         approval = _approval(row)
+        # After the transaction: appending opens another one, and SQLite allows one writer.
         if is_new:
             self._log(approval, "pending")
         match approval.status:
@@ -109,7 +105,12 @@ class Approvals:
         with self._unexpired() as connection:
             row = _by_prefix(connection, prefix)
             if row.status != "pending" and (row.status, status) != ("approved", "denied"):
-                raise ApprovalDecided(_decided_message(_approval(row)))
+                by = f" by {row.decided_by}" if row.decided_by else ""
+                why = f" ({row.reason})" if row.reason else ""
+                raise ApprovalDecided(
+                    f"approval {row.id} is {row.status}{by}{why}, which is final: only the run "
+                    "can request another one"
+                )
             if status == "approved" and not reason.strip() and _approval(row).is_question:
                 raise OptionInvalid(f"approval {row.id} is a question: give your answer")
             _update(
@@ -160,22 +161,15 @@ class Approvals:
         return len(rows)
 
     def _insert(self, connection: Connection, request: ApprovalRequest) -> Row[tuple[object, ...]]:
-        now = self.now()
-        name = token_hex(6)
-        row = {
+        now, name = self.now(), token_hex(6)
+        row = vars(request) | {
             "id": name,
-            "action": request.action,
-            "run_id": request.run_id,
-            "step": request.step,
-            "op": request.op,
             "arguments": json.loads(canonical_json(request.arguments)),
             "denied": denial_to_json(request.denied),
             "status": "pending",
             "asked_at": _text(now),
             "expires_at": _text(now + timedelta(seconds=self.ttl_s)),
             "reason": "",
-            "node": request.node,
-            "agent": request.agent,
         }
         connection.execute(approvals.insert().values(row))
         return _by_prefix(connection, name)
@@ -218,15 +212,6 @@ def _update(connection: Connection, name: str, **values: str) -> None:
     connection.execute(update(approvals).where(approvals.c.id == name).values(values))
 
 
-def _decided_message(approval: Approval) -> str:
-    by = f" by {approval.decided_by}" if approval.decided_by else ""
-    why = f" ({approval.reason})" if approval.reason else ""
-    return (
-        f"approval {approval.id} is {approval.status}{by}{why}, which is final: only the run "
-        "can request another one"
-    )
-
-
 def _latest(connection: Connection, request: ApprovalRequest) -> Row[tuple[object, ...]] | None:
     """Return the newest approval of the action that is not used or expired."""
     return connection.execute(
@@ -242,6 +227,7 @@ def _by_prefix(connection: Connection, prefix: str) -> Row[tuple[object, ...]]:
     rows = connection.execute(
         select(approvals).where(approvals.c.id.startswith(prefix, autoescape=True)).limit(2)
     ).all()
+    # An empty prefix would match if there is only one approval.
     if len(rows) != 1 or not prefix:
         count = "more than one approval has" if rows else "no approval has"
         raise ApprovalNotFound(
@@ -251,23 +237,11 @@ def _by_prefix(connection: Connection, prefix: str) -> Row[tuple[object, ...]]:
 
 
 def _approval(row: Row[tuple[object, ...]]) -> Approval:
-    return Approval(
-        id=row.id,
-        action=row.action,
-        run_id=row.run_id,
-        step=row.step,
-        op=row.op,
-        arguments=row.arguments,
-        denied=denial_from_json(row.denied),
-        status=row.status,
-        asked_at=datetime.fromisoformat(row.asked_at),
-        expires_at=datetime.fromisoformat(row.expires_at),
-        decided_at=datetime.fromisoformat(row.decided_at) if row.decided_at else None,
-        decided_by=row.decided_by,
-        reason=row.reason,
-        node=row.node,
-        agent=row.agent,
-    )
+    values = {field.name: getattr(row, field.name) for field in fields(Approval)}
+    values["denied"] = denial_from_json(row.denied)
+    for name in ("asked_at", "expires_at", "decided_at"):
+        values[name] = values[name] and datetime.fromisoformat(values[name])
+    return Approval(**values)
 
 
 def _text(moment: datetime) -> str:

@@ -9,12 +9,11 @@ from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.tool import Denied
 from policy.errors import OperationFailed, ResultNotSaved, WaitingForPerson
-from policy.plan.plan_log import PlanLog
+from policy.plan.plan_log import Call, PlanLog, RunValues
 from policy.plan.references import ReferenceMissing
 from policy.plan.registry import Operation
 from policy.plan.resolve import PolicyContext, ResolvedCall, StepCall, resolve
 from policy.plan.step_check import action_digest, check_step, policy_version
-from policy.plan.values import RunValues
 from policy.types import QUESTION_RULE, ApprovalReply, ApprovalRequest, Approver, PlanStep
 
 Compose = Callable[[PlanStep, Operation, Mapping[str, Json]], Mapping[str, Json]]
@@ -80,11 +79,13 @@ class StepAuthorizer:
         Raises:
             StepStopped: it is denied, or waits for a person.
         """
-        if self._log.earlier_result(call.index, number):
+        key = (call.index, number)
+        if key in self._log.results:
             return AuthorizedCall(call)
-        again = replace(call, failed_attempts=self._log.earlier_failures(call.index, number))
+        again = replace(call, failed_attempts=self._log.failures[key])
         if call.step.compose is None:
             return self._authorized(again)
+        # Decided before the model is called, so that it sees no data of a denied step.
         self._authorized(call)
         return self._authorized(replace(again, proposed=self._composed(call, number)))
 
@@ -97,10 +98,10 @@ class StepAuthorizer:
             HarnessError: the call failed.
         """
         call = authorized.call
-        before = self._log.earlier_result(call.index, number)
-        if before is not None:
-            return before
-        if self._log.was_started(call.index, number):
+        key = (call.index, number)
+        if key in self._log.results:
+            return self._log.results[key]
+        if key in self._log.unfinished:
             raise OperationFailed(
                 f"{call.step.op} was started before the run was interrupted and may have "
                 "happened, so it is not repeated"
@@ -109,7 +110,7 @@ class StepAuthorizer:
             resolved = self._resolved(call)
             self._consume(authorized, resolved)
             try:
-                made = self._attempt(call, number, resolved)
+                made = self._attempt(key, resolved)
             except WaitingForPerson as error:
                 denied = Denied(reason=str(error), rule=QUESTION_RULE)
                 raise StepStopped("waiting", denied) from error
@@ -118,12 +119,13 @@ class StepAuthorizer:
                     raise
                 origin = f"step{call.index} failed"
                 failure = derive(str(error), origin=origin, sources=resolved.used)
-                self._log.record_failure(call.index, number, failure)
+                self._log.record_failure(key, failure)
                 self._values.add(None, failure)
                 call = replace(call, failed_attempts=(*call.failed_attempts, failure))
+                # The failure may carry taint, so another attempt needs another decision.
                 authorized = self._authorized(call)
             else:
-                self._log.record_result(call.index, number, made)
+                self._log.record_result(key, made)
                 self._values.add(None, made)
                 return made
         raise AssertionError("a step is attempted at least once")
@@ -142,15 +144,17 @@ class StepAuthorizer:
         self._values.add(None, made)
         return made
 
-    def _attempt(self, call: StepCall, number: int, resolved: ResolvedCall) -> Entity:
+    def _attempt(self, key: Call, resolved: ResolvedCall) -> Entity:
         """Run the operation. The result inherits the tags of everything that was used.
 
         The answer of a person inherits no taint: the person saw it and wrote their own words.
         """
         operation, arguments = resolved.operation, resolved.arguments
-        origin = step_origin(call.step, call.index)
+        origin = step_origin(resolved.step, key[0])
+        # Recorded first: after a crash the log shows that the action may have happened.
         if operation.effect != "read":
-            self._log.record_start(call.index, number, resolved)
+            self._log.record_start(key, resolved)
+        # Before the operation: a write that fails halfway has changed the place, too.
         if operation.effect == "write" and operation.place:
             extra = operation.label_of(arguments)
             self._values.add_to_place(operation.place, resolved.used, origin=origin, extra=extra)
@@ -199,7 +203,7 @@ class StepAuthorizer:
                     self._log.record_endorsement(entity, argument, request=request, reply=reply)
 
     def _composed(self, call: StepCall, number: int) -> Mapping[str, Json]:
-        composed = self._log.earlier_composed(call.index, number)
+        composed = self._log.composed.get((call.index, number))
         if composed is None:
             if self._compose is None:
                 raise OperationFailed(f"step {call.index} needs a model to compose its content")
@@ -208,7 +212,7 @@ class StepAuthorizer:
             origin = f"step{call.index} composed"
             composed = derive(dict(arguments), origin=origin, sources=resolved.used)
             self._values.add(None, composed)
-            self._log.record_composed(call.index, number, composed)
+            self._log.record_composed((call.index, number), composed)
         if not isinstance(composed.content, Mapping):
             raise OperationFailed(f"the content composed for step {call.index} is not arguments")
         return composed.content

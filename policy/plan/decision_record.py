@@ -1,7 +1,6 @@
 """Records the inputs of a decision about a step, and makes the decision again from them."""
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
@@ -13,7 +12,7 @@ from policy.authority import Authority
 from policy.plan.plan_json import MAX_STEPS, parse_step
 from policy.plan.references import refs_in
 from policy.plan.registry import Operation, Registry, plain_json
-from policy.plan.resolve import PolicyContext, StepCall
+from policy.plan.resolve import PolicyContext, StepCall, steps_before
 from policy.plan.step_check import RULES_VERSION, check_step
 from policy.types import Effect, Plan, PlanStep, Role
 
@@ -30,10 +29,10 @@ def decision_inputs(call: StepCall, context: PolicyContext) -> dict[str, Json]:
         if isinstance(value := context.values.get(name), Entity)
     }
     return {
-        "steps": {str(i): call.plan.steps[i].as_json() for i in sorted(_with_dependencies(call))},
+        "steps": {str(i): call.plan.steps[i].as_json() for i in sorted(_involved_steps(call))},
         "index": call.index,
         "agreed": call.plan.id == context.plan,
-        "operation": None if operation is None else _operation_json(operation),
+        "operation": {"name": operation.name, **operation.as_json()} if operation else None,
         "authority": context.authority.as_json(),
         "values": values,
         "item": None if call.item is None else _value_json(call.item, with_content=True),
@@ -51,9 +50,11 @@ def redecide(inputs: Mapping[str, Json]) -> Decision:
     try:
         recorded = _Inputs.model_validate(plain_json(inputs))
         steps = {int(i): parse_step(canonical_json(step)) for i, step in recorded.steps.items()}
-        _check_order(steps, recorded.index)
     except (ValidationError, PlanInvalid) as error:
         raise ValueError(str(error).splitlines()[0]) from error
+    for index, step in steps.items():
+        if not 0 <= index <= recorded.index or any(not 0 <= dep < index for dep in step.deps):
+            raise ValueError(f"step {index} does not belong before step {recorded.index}")
     plan = Plan(
         steps=tuple(steps.get(i, _UNRECORDED_STEP) for i in range(recorded.index + 1)), prompt=""
     )
@@ -66,21 +67,11 @@ def redecide(inputs: Mapping[str, Json]) -> Decision:
     )
     context = PolicyContext(
         registry=Registry([recorded.operation.operation()] if recorded.operation else []),
-        authority=Authority(
-            grants=recorded.authority.grants,
-            principals=recorded.authority.principals,
-            tags=recorded.authority.tags,
-        ),
+        authority=Authority(**dict(recorded.authority)),
         plan=plan.id if recorded.agreed else "",
         values={name: value.entity() for name, value in recorded.values.items()},
     )
     return check_step(call, context)
-
-
-def _check_order(steps: Mapping[int, PlanStep], last: int) -> None:
-    for index, step in steps.items():
-        if not 0 <= index <= last or any(not 0 <= dep < index for dep in step.deps):
-            raise ValueError(f"step {index} does not belong before step {last}")
 
 
 _UNRECORDED_STEP = PlanStep(op="a_step_without_influence_on_the_decision")
@@ -106,16 +97,7 @@ class _Operation(BaseModel, frozen=True, extra="forbid"):
     place: str | None
 
     def operation(self) -> Operation:
-        return Operation(
-            name=self.name,
-            description="",
-            effect=self.effect,
-            requires=self.requires,
-            roles=MappingProxyType(self.roles),
-            arguments=BaseModel,
-            run=_never_run,
-            place=self.place,
-        )
+        return Operation(**dict(self), description="", arguments=BaseModel, run=_never_run)
 
 
 class _Authority(BaseModel, frozen=True, extra="forbid"):
@@ -140,21 +122,13 @@ def _never_run(**_: object) -> Json:
     raise AssertionError("a replayed decision does not run the operation")
 
 
-def _with_dependencies(call: StepCall) -> set[int]:
-    """Return the indices of the step and of all steps that it depends on."""
-    found: set[int] = set()
-    queue = [call.index]
-    while queue:
-        index = queue.pop()
-        if index not in found:
-            found.add(index)
-            queue.extend(call.plan.steps[index].deps)
-    return found
+def _involved_steps(call: StepCall) -> set[int]:
+    return {call.index, *steps_before(call)}
 
 
 def _used_values(call: StepCall, operation: Operation | None) -> Iterator[tuple[str, bool]]:
     """Yield the name of each value that the step uses, and whether a rule looks at its content."""
-    for index in _with_dependencies(call):
+    for index in _involved_steps(call):
         when = call.plan.steps[index].when
         if when is not None:
             yield when.source, False
@@ -166,21 +140,12 @@ def _used_values(call: StepCall, operation: Operation | None) -> Iterator[tuple[
     in_arguments: dict[str, bool] = {}
     for name, value in call.step.args.items():
         role = roles.get(name)
+        # C3 reads recipients, C5 reads arguments written by a model; no rule reads other content.
         compared = role == "recipient" or (call.proposed is not None and role != "content")
         for found in refs_in(value):
             source = found.ref.source
             in_arguments[source] = in_arguments.get(source, False) or compared
     yield from in_arguments.items()  # last, because a dict keeps the last value of a name
-
-
-def _operation_json(operation: Operation) -> dict[str, Json]:
-    return {
-        "name": operation.name,
-        "effect": operation.effect,
-        "requires": sorted(operation.requires),
-        "roles": dict(operation.roles),
-        "place": operation.place,
-    }
 
 
 def _value_json(entity: Entity, *, with_content: bool) -> dict[str, Json]:

@@ -5,9 +5,8 @@ in the order of the plan's dependencies and in several threads.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Literal, cast
 
 from contracts.entity import Entity, Label, derive
 from contracts.errors import HarnessError
@@ -21,26 +20,11 @@ from policy.plan.authorize import (
     StepStopped,
     step_origin,
 )
-from policy.plan.plan_log import PlanLog
+from policy.plan.plan_log import FINAL_STATUSES, PlanLog, RunValues, StepOutcome, StepStatus
 from policy.plan.references import ReferenceMissing, value_at
 from policy.plan.registry import Registry
 from policy.plan.resolve import PolicyContext, StepCall
-from policy.plan.values import RunValues
 from policy.types import NO_APPROVER, Approver, Plan, PlanStep, Ref
-
-StepStatus = Literal["done", "skipped", "denied", "waiting", "failed"]
-FINAL_STATUSES = ("done", "skipped", "denied", "failed")
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepOutcome:
-    """The end of a step: `entity` is its result, `denied` the policy's denial."""
-
-    index: int
-    status: StepStatus
-    reason: str = ""
-    entity: Entity | None = None
-    denied: Denied | None = None
 
 
 class PlanRun:
@@ -72,14 +56,9 @@ class PlanRun:
             self.context, self._values, log, approver=approver, compose=compose
         )
         self._outcomes: dict[int, StepOutcome] = {}
-        for index, ended in log.earlier_steps.items():
-            if ended.status in FINAL_STATUSES:
-                status = cast(StepStatus, ended.status)  # one of FINAL_STATUSES
-                self._store(
-                    StepOutcome(
-                        index=index, status=status, reason=ended.reason, entity=ended.entity
-                    )
-                )
+        for outcome in log.earlier_steps.values():
+            if outcome.status in FINAL_STATUSES:
+                self._store(outcome)
 
     @property
     def outcomes(self) -> Mapping[int, StepOutcome]:
@@ -109,7 +88,7 @@ class PlanRun:
         if before is not None and before.status in FINAL_STATUSES:
             return before
         outcome = self._outcome(index)
-        self._log.record_step(index, outcome.status, outcome.reason, outcome.entity)
+        self._log.record_outcome(outcome)
         self._store(outcome)
         return outcome
 
@@ -129,6 +108,7 @@ class PlanRun:
             return self._skipped(index, "a step that it depends on was skipped")
         operation = self._registry.get(self.plan.steps[index].op)
         try:
+            # Held from decision to action: no other step may taint the place in between.
             with self._values.exclusive(operation.place if operation else None):
                 return self._run(index)
         except StepStopped as stopped:
@@ -192,6 +172,7 @@ class PlanRun:
         if whole.label.taint:
             denied = self._authorizer.policy_denial(replace(call, item=item))
         items = self._items(whole, foreach)
+        # An empty list must not hide the denial: its length is untrusted content, too.
         if denied is not None and not items:
             raise StepStopped("denied", denied)
         return [

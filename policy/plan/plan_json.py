@@ -1,18 +1,27 @@
-"""Parses a plan: JSON from a model or a person becomes a `Plan`."""
+"""Parses a plan, which is JSON from a model or a person, and checks it before a step runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from contracts.errors import PlanInvalid
-from contracts.json import Json, ObjectPairs, parse_json
-from policy.plan.references import normalized_refs, parse_ref
+from contracts.json import Json, ObjectPairs, canonical_json, parse_json
+from contracts.tool import Allowed, Decision, Denied
+from policy.authority import Authority
+from policy.plan.references import normalized_refs, parse_ref, refs_in
+from policy.plan.registry import Registry
 from policy.types import Plan, PlanStep, Ref
 
 MAX_CHARS = 2_000_000
 MAX_STEPS = 1_000
-MAX_DEPTH = 24
-"""Nesting of the arguments of one step."""
+MAX_DEPTH = 28
+"""Nesting of a plan."""
+
+MAX_STEP_CHARS = 200_000
+
+
+Problems = Iterator[tuple[str, str]]
+"""Pointers into a step, each with a reason."""
 
 
 class _Reference(BaseModel):
@@ -82,32 +91,52 @@ def parse_step(text: str) -> PlanStep:
     return parse_plan(f"[{text}]", prompt="").steps[0]
 
 
+def check_plan(
+    plan: Plan, registry: Registry, authority: Authority, inputs: frozenset[str] = frozenset()
+) -> Decision:
+    """Decide whether the plan may be started; `inputs` are the names that it may refer to.
+
+    Every operation, capability and argument must be known. Every reference must lead to an
+    input, to the item of a `foreach`, or to a step among the dependencies. No step may be huge.
+    """
+    for index, step in enumerate(plan.steps):
+        for pointer, reason in (
+            *_operation_problems(step, registry),
+            *_label_problems(step, authority),
+            *_dependency_problems(step, index),
+            *_reference_problems(step, inputs),
+        ):
+            return Denied(reason=f"step {index}: {reason}", rule="plan", argument=pointer)
+    return Allowed()
+
+
 def _document(text: str) -> Json:
     if len(text) > MAX_CHARS:
         raise PlanInvalid(f"the plan has {len(text)} characters, more than {MAX_CHARS}")
     try:
-        text.encode("utf-8")
-        return parse_json(text, _object_without_repeated_keys)
+        document = parse_json(text, _object_without_repeated_keys, max_depth=MAX_DEPTH)
+        canonical_json(document).encode()  # a lone surrogate could not be stored in the event log
+    except UnicodeEncodeError as error:
+        raise PlanInvalid("the plan holds text that is not Unicode") from error
     except ValueError as error:
         raise PlanInvalid(f"the plan is not JSON: {error}") from error
+    return document
 
 
 def _object_without_repeated_keys(pairs: ObjectPairs) -> Json:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {repeated!r} occurs twice")
-    if any(_has_surrogate(name) for name in found):
-        raise ValueError("a key is not Unicode")
-    return found
+    names = [name for name, _ in pairs]
+    # Parsers disagree on which of two equal keys counts.
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"the key {name!r} occurs twice")
+    return dict(pairs)
 
 
 def _plan_step(step: _Step, index: int) -> PlanStep:
     args: dict[str, Json] = dict(step.args.items())
     try:
-        _check_values(args, MAX_DEPTH)
         for key in args:
+            # Names become keyword arguments of a Python function.
             if not key.isidentifier() or key.startswith("_"):
                 raise PlanInvalid(f"{key!r} is not the name of an argument")
         return PlanStep(
@@ -129,15 +158,54 @@ def _ref(reference: _Reference | None) -> Ref | None:
     return parse_ref(reference.ref) if reference else None
 
 
-def _check_values(value: Json, depth: int) -> None:
-    if depth < 0:
-        raise PlanInvalid(f"arguments are nested more than {MAX_DEPTH} deep")
-    if isinstance(value, str) and _has_surrogate(value):
-        raise PlanInvalid(f"a text is not Unicode: {value[:40]!r}")
-    if isinstance(value, (Mapping, list)):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            _check_values(item, depth - 1)
+def _operation_problems(step: PlanStep, registry: Registry) -> Problems:
+    operation = registry.get(step.op)
+    if operation is None:
+        known = ", ".join(sorted(one.name for one in registry))
+        yield "/op", f"no operation {step.op!r}; known: {known}"
+        return
+    for name in step.args.keys() - operation.roles.keys():
+        takes = ", ".join(operation.roles)
+        yield f"/{name}", f"{step.op} takes no {name!r}; it takes: {takes}"
+    composed = {n for n, role in operation.roles.items() if role == "content" and step.compose}
+    for name in sorted(operation.required - step.args.keys() - composed):
+        yield f"/{name}", f"{step.op} needs {name!r}"
+    if step.tool_caps != operation.requires:
+        needs = ", ".join(sorted(operation.requires))
+        yield "/tool_caps", f"{step.op} requires exactly {needs}"
+    if len(canonical_json(step.args)) > MAX_STEP_CHARS:
+        yield "/args", f"the arguments have more than {MAX_STEP_CHARS} characters"
 
 
-def _has_surrogate(text: str) -> bool:
-    return any("\ud800" <= char <= "\udfff" for char in text)
+def _label_problems(step: PlanStep, authority: Authority) -> Problems:
+    for cap in sorted(step.data_caps):
+        if not authority.is_known(cap):
+            yield "/data_caps", f"no data capability {cap!r}: no principal or tag of that name"
+
+
+def _dependency_problems(step: PlanStep, index: int) -> Problems:
+    for dep in step.deps:
+        if not 0 <= dep < index:
+            yield "/deps", f"it depends on step {dep}, which does not come before it"
+
+
+def _reference_problems(step: PlanStep, inputs: frozenset[str]) -> Problems:
+    for found in refs_in(step.args):
+        yield from _target_problems(found.ref, found.pointer, step, inputs)
+    for name, ref in (("when", step.when), ("foreach", step.foreach)):
+        if ref is not None and ref.source == "item":
+            yield f"/{name}", "only the arguments may refer to an item"
+        elif ref is not None:
+            yield from _target_problems(ref, f"/{name}", step, inputs)
+
+
+def _target_problems(ref: Ref, pointer: str, step: PlanStep, inputs: frozenset[str]) -> Problems:
+    if ref.step is not None:
+        if ref.step not in step.deps:
+            yield pointer, f"{ref} is not among its dependencies {list(step.deps)}"
+    elif ref.source == "item":
+        if step.foreach is None:
+            yield pointer, "it refers to an item, but has no foreach"
+    elif ref.source.removeprefix("input.") not in inputs:
+        known = ", ".join(sorted(inputs)) or "none"
+        yield pointer, f"there is no {ref.source!r}; inputs: {known}"

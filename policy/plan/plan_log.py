@@ -1,9 +1,17 @@
-"""Records a plan's run in the event log, and reads the record to continue after an interruption."""
+"""The state of a plan's run: labelled values, and the record by which an interrupted run continues.
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+The record is in the event log.
+"""
 
-from contracts.entity import Entity, endorse
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from contracts.entity import EMPTY_LABEL, Entity, Label, derive, endorse
 from contracts.json import Json
 from contracts.tool import Decision, Denied
 from policy.log.events import Append, Draft, Event, Kind
@@ -11,19 +19,30 @@ from policy.plan.decision_record import PLAN_POLICY_VERSION, decision_inputs
 from policy.plan.resolve import PolicyContext, ResolvedCall, StepCall, resolve
 from policy.types import ApprovalReply, ApprovalRequest, denial_to_json
 
+StepStatus = Literal["done", "skipped", "denied", "waiting", "failed"]
+FINAL_STATUSES = ("done", "skipped", "denied", "failed")
+_STATUSES: dict[str, StepStatus] = {status: status for status in get_args(StepStatus)}
 
-class EndedStep(NamedTuple):
-    """The recorded end of a step."""
+Call = tuple[int, int]
+"""A call: the index of its step, and its number within `foreach`."""
 
-    status: str
-    reason: str
-    entity: Entity | None
+
+@dataclass(frozen=True, kw_only=True)
+class StepOutcome:
+    """The end of a step: `entity` is its result, `denied` the policy's denial."""
+
+    index: int
+    status: StepStatus
+    reason: str = ""
+    entity: Entity | None = None
+    denied: Denied | None = None
 
 
 class PlanLog:
     """The record of one run. `past` are its events so far, `entities` those that they produced.
 
-    A call is identified by the index of its step and its number within `foreach`.
+    `results`, `composed` (the arguments that a model wrote) and `failures` are those of each call
+    so far. `unfinished` are the calls of an earlier attempt whose end was not recorded.
     """
 
     def __init__(
@@ -35,12 +54,12 @@ class PlanLog:
     ) -> None:
         self.run_id = run_id
         self._append = append
-        self.earlier_steps: dict[int, EndedStep] = {}
+        self.earlier_steps: dict[int, StepOutcome] = {}
         self.earlier_places: dict[str, Entity] = {}
-        self._results: dict[tuple[int, int], Entity] = {}
-        self._composed: dict[tuple[int, int], Entity] = {}
-        self._started: set[tuple[int, int]] = set()
-        self._failures: dict[tuple[int, int], tuple[Entity, ...]] = {}
+        self.results: dict[Call, Entity] = {}
+        self.composed: dict[Call, Entity] = {}
+        self.unfinished: set[Call] = set()
+        self.failures: defaultdict[Call, tuple[Entity, ...]] = defaultdict(tuple)
         self._recorded = set(entities or ())
         for event in past:
             self._read(event, entities or {})
@@ -51,10 +70,15 @@ class PlanLog:
             kind: Kind = "step" if entity.sources else "source"
             self._record(kind, {"origin": entity.origin, "name": name}, entity.sources, entity)
 
-    def record_step(self, index: int, status: str, reason: str, entity: Entity | None) -> None:
+    def record_outcome(self, outcome: StepOutcome) -> None:
         """Record that a step ended, or waits for a person."""
-        body: dict[str, Json] = {"step": index, "status": status, "reason": reason}
-        self._record("step", body, entity.sources if entity else (), entity)
+        body: dict[str, Json] = {
+            "step": outcome.index,
+            "status": outcome.status,
+            "reason": outcome.reason,
+        }
+        made = outcome.entity
+        self._record("step", body, made.sources if made else (), made)
 
     def record_decision(self, call: StepCall, context: PolicyContext, decision: Decision) -> None:
         """Record a decision of the policy, with everything that is needed to make it again."""
@@ -83,43 +107,27 @@ class PlanLog:
         }
         self._record("endorsement", body, (entity.id,), endorse(entity, by=reply.by))
 
-    def record_start(self, index: int, number: int, resolved: ResolvedCall) -> None:
+    def record_start(self, call: Call, resolved: ResolvedCall) -> None:
         """Record that a call which must not be repeated is about to be executed."""
-        body: dict[str, Json] = {"step": index, "item": number, "op": resolved.step.op}
+        body = {**_call_json(call), "op": resolved.step.op}
         self._record("tool_call", body, tuple(entity.id for entity in resolved.used))
 
-    def record_result(self, index: int, number: int, entity: Entity) -> None:
+    def record_result(self, call: Call, entity: Entity) -> None:
         """Record the result of a call."""
-        self._results[index, number] = entity
-        body: dict[str, Json] = {"step": index, "item": number, "made": entity.id}
-        self._record("tool_call", body, entity.sources, entity)
+        self.results[call] = entity
+        self._record("tool_call", {**_call_json(call), "made": entity.id}, entity.sources, entity)
 
-    def record_failure(self, index: int, number: int, failure: Entity) -> None:
+    def record_failure(self, call: Call, failure: Entity) -> None:
         """Record that an attempt failed and may be repeated."""
-        self._failures[index, number] = (*self.earlier_failures(index, number), failure)
-        body: dict[str, Json] = {"step": index, "item": number, "failed": failure.id}
+        self.failures[call] += (failure,)
+        body = {**_call_json(call), "failed": failure.id}
         self._record("tool_call", body, failure.sources, failure)
 
-    def record_composed(self, index: int, number: int, entity: Entity) -> None:
+    def record_composed(self, call: Call, entity: Entity) -> None:
         """Record the arguments that a model wrote."""
-        body: dict[str, Json] = {"step": index, "item": number, "wrote": entity.id}
+        self.composed[call] = entity
+        body = {**_call_json(call), "wrote": entity.id}
         self._record("model_call", body, entity.sources, entity)
-
-    def earlier_result(self, index: int, number: int) -> Entity | None:
-        """Return the result of this call if it was executed before."""
-        return self._results.get((index, number))
-
-    def earlier_composed(self, index: int, number: int) -> Entity | None:
-        """Return the arguments that a model wrote for this call before."""
-        return self._composed.get((index, number))
-
-    def earlier_failures(self, index: int, number: int) -> tuple[Entity, ...]:
-        """Return the failures of earlier attempts of this call."""
-        return self._failures.get((index, number), ())
-
-    def was_started(self, index: int, number: int) -> bool:
-        """Return True if this call was started before, and its end was not recorded."""
-        return (index, number) in self._started
 
     def _record(
         self,
@@ -140,15 +148,88 @@ class PlanLog:
         match event.kind, event.body:
             case "step" | "source", {"name": str(name)} if made and name.startswith("place."):
                 self.earlier_places[name] = made
-            case "step", {"step": int(index), "status": str(status), "reason": str(reason)}:
-                self.earlier_steps[index] = EndedStep(status, reason, made)
+            case "step", {"step": int(index), "status": str(word), "reason": str(reason)} if (
+                word in _STATUSES
+            ):
+                self.earlier_steps[index] = StepOutcome(
+                    index=index, status=_STATUSES[word], reason=reason, entity=made
+                )
             case "tool_call", {"step": int(index), "item": int(number), "made": str()} if made:
-                self._results[index, number] = made
-                self._started.discard((index, number))
+                self.results[index, number] = made
+                self.unfinished.discard((index, number))
             case "tool_call", {"step": int(index), "item": int(number), "failed": str()} if made:
-                self._failures[index, number] = (*self.earlier_failures(index, number), made)
-                self._started.discard((index, number))
+                self.failures[index, number] += (made,)
+                self.unfinished.discard((index, number))
             case "model_call", {"step": int(index), "item": int(number), "wrote": str()} if made:
-                self._composed[index, number] = made
+                self.composed[index, number] = made
             case "tool_call", {"step": int(index), "item": int(number), "op": str()}:
-                self._started.add((index, number))
+                self.unfinished.add((index, number))
+
+
+def _call_json(call: Call) -> dict[str, Json]:
+    return {"step": call[0], "item": call[1]}
+
+
+class RunValues:
+    """Values by the names that references use; thread-safe.
+
+    A place, such as the workspace, only gains tags. A step that works in a place has exclusive
+    access to it, so that no decision is made on a label that is about to change. `record` is
+    called with each new entity and its name.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Entity],
+        entities: Iterable[Entity] = (),
+        *,
+        record: Callable[[Entity, str | None], None],
+    ) -> None:
+        self._record = record
+        for name, entity in values.items():
+            record(entity, name)
+        self._values = dict(values)
+        self._entities = {entity.id: entity for entity in (*entities, *values.values())}
+        self._lock = threading.Lock()
+        places = (name for name in values if name.startswith("place."))
+        self._place_locks = {name: threading.RLock() for name in places}
+
+    def values(self) -> Mapping[str, Entity]:
+        """Return a snapshot of all values by name."""
+        with self._lock:
+            return MappingProxyType(dict(self._values))
+
+    def entities(self) -> Mapping[str, Entity]:
+        """Return a snapshot of all entities by id."""
+        with self._lock:
+            return MappingProxyType(dict(self._entities))
+
+    def add(self, name: str | None, entity: Entity) -> None:
+        """Record and store an entity, under a name if references may use it."""
+        self._record(entity, name)
+        with self._lock:
+            self._entities[entity.id] = entity
+            if name is not None:
+                self._values[name] = entity
+
+    @contextmanager
+    def exclusive(self, place: str | None) -> Iterator[None]:
+        """Hold the lock of a place, if there is one."""
+        lock = self._place_locks.get(f"place.{place}")
+        if lock is None:
+            yield
+            return
+        with lock:
+            yield
+
+    def add_to_place(
+        self, place: str, sources: Iterable[Entity], *, origin: str, extra: Label = EMPTY_LABEL
+    ) -> None:
+        """Add the tags of everything that is written to the place, and the tags of `extra`."""
+        name = f"place.{place}"
+        before = self.values()[name]
+        new = [e for e in sources if e.id != before.id and not before.label.covers(e.label)]
+        if new or not before.label.covers(extra):
+            self.add(
+                name, derive(before.content, origin=origin, sources=[before, *new], extra=extra)
+            )

@@ -52,10 +52,12 @@ def normalized_refs(value: Json, pointer: str = "") -> Json:
     if isinstance(value, str):
         return _normalized_text(value, pointer)
     if isinstance(value, Mapping):
+        # Also an object with further keys, which is refused, so that no reference is overlooked.
         if "$ref" in value:
             return {"$ref": str(_parsed_object(value, pointer))}
         for key in value:
-            _check_key(key, pointer)
+            if _FORBIDDEN_KEY.match(key) or _INSIDE_TEXT.search(key):
+                raise PlanInvalid(f"{pointer or '/'}: the key {key!r} is not allowed in arguments")
         return {key: normalized_refs(item, f"{pointer}/{key}") for key, item in value.items()}
     if isinstance(value, Sequence):
         return [normalized_refs(item, f"{pointer}/{i}") for i, item in enumerate(value)]
@@ -69,6 +71,7 @@ def refs_in(value: Json, pointer: str = "") -> Iterator[LocatedRef]:
         if isinstance(text, str):
             yield LocatedRef(pointer, parse_ref(text))
             return
+        # Sorted, so that the order is that of a plan read from canonical JSON.
         for key, item in sorted(value.items()):
             yield from refs_in(item, f"{pointer}/{key}")
     elif _is_list(value):
@@ -127,8 +130,3 @@ def _normalized_text(text: str, pointer: str) -> Json:
         f"{pointer or '/'}: a reference inside a text is never filled, in {text[:80]!r}; "
         'make it the whole value: {"$ref": "step0.result"}'
     )
-
-
-def _check_key(key: str, pointer: str) -> None:
-    if _FORBIDDEN_KEY.match(key) or _INSIDE_TEXT.search(key):
-        raise PlanInvalid(f"{pointer or '/'}: the key {key!r} is not allowed in arguments")

@@ -51,6 +51,15 @@ class Operation:
         """The JSON Schema of the arguments."""
         return self.arguments.model_json_schema()
 
+    def as_json(self) -> dict[str, Json]:
+        """Return everything that the policy decides by, except the name."""
+        return {
+            "effect": self.effect,
+            "requires": sorted(self.requires),
+            "roles": dict(self.roles),
+            "place": self.place,
+        }
+
     def call(self, arguments: Arguments) -> Json:
         """Run the operation without asking the policy; only `StepAuthorizer` may call this.
 
@@ -86,16 +95,7 @@ class Registry:
 
     def as_json(self) -> Json:
         """Return everything that decisions depend on, for the version of the policy."""
-        return {
-            one.name: {
-                "effect": one.effect,
-                "requires": sorted(one.requires),
-                "roles": one.roles,
-                "place": one.place,
-                "vouched": one.vouched,
-            }
-            for one in self
-        }
+        return {one.name: {**one.as_json(), "vouched": one.vouched} for one in self}
 
 
 def operation(
@@ -124,6 +124,7 @@ def operation(
             raise OperationInvalid(f"operation {name!r} must require a capability")
         if not run.__doc__:
             raise OperationInvalid(f"operation {name!r} needs a docstring: planners read it")
+        # Modules with `from __future__ import annotations` have text as annotations.
         parameters = inspect.signature(run, eval_str=True).parameters
         return Operation(
             name=name,

@@ -1,6 +1,6 @@
 """Resolves the references of a step to labelled entities, right before it runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
@@ -122,7 +122,9 @@ def resolve(call: StepCall, context: PolicyContext) -> ResolvedCall | Denied:
         for name, ref in (("when", step.when), ("foreach", step.foreach)):
             if ref is not None:
                 control[name] = (_entity(ref, values, f"/{name}"),)
-        inherited = tuple(_entity(ref, values, "/deps") for ref in _conditions_before(call))
+        # The conditions of earlier steps also decide whether this one runs.
+        conditions = (call.plan.steps[index].when for index in steps_before(call))
+        inherited = tuple(_entity(ref, values, "/deps") for ref in conditions if ref is not None)
         place = None
         if operation.place is not None:
             place = _entity(Ref(f"place.{operation.place}"), values, "/op")
@@ -158,6 +160,7 @@ def _with_proposed(resolved: ResolvedCall, proposed: Mapping[str, Json]) -> Reso
 
     An argument that the model changed may be made of everything that the model saw.
     """
+    # The model saw all of them, and may have copied from any.
     seen = resolved.used
     arguments = {
         name: seen
@@ -168,21 +171,16 @@ def _with_proposed(resolved: ResolvedCall, proposed: Mapping[str, Json]) -> Reso
     return replace(resolved, proposed=proposed, argument_entities=arguments)
 
 
-def _conditions_before(call: StepCall) -> Iterator[Ref]:
-    """Yield the conditions (`when`) of all steps that this one depends on.
-
-    They also decide whether this step runs.
-    """
-    seen: set[int] = set()
+def steps_before(call: StepCall) -> tuple[int, ...]:
+    """Return the indices of all steps that this one depends on, directly or not."""
+    found: dict[int, None] = {}
     queue = list(call.step.deps)
     while queue:
         index = queue.pop()
-        if index not in seen:
-            seen.add(index)
-            before = call.plan.steps[index]
-            queue.extend(before.deps)
-            if before.when is not None:
-                yield before.when
+        if index not in found:
+            found[index] = None
+            queue.extend(call.plan.steps[index].deps)
+    return tuple(found)
 
 
 class _Unlabelled(Exception):

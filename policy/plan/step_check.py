@@ -128,6 +128,7 @@ def _c2(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
 
 def _c3(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
     operation, authority = resolved.operation, context.authority
+    # Data that stays in a labelled place does not leave: the place gets its tags.
     if operation.effect == "read" or (operation.effect == "write" and operation.place):
         return
     try:
@@ -137,6 +138,7 @@ def _c3(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
         yield Denied(reason=reason, rule="C2", argument="/args")
         return
     declared = resolved.step.data_caps
+    # By declared tags, not present ones: the decision must not depend on which data arrived.
     blocked = frozenset(cap for cap in declared if not authority.may_release(cap, recipients))
     if blocked:
         to = _list(recipients) or "an unknown recipient"

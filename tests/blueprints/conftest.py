@@ -1,4 +1,4 @@
-"""Blueprints are tested in the sandbox that nodes are."""
+"""Blueprints are tested in the same sandbox as nodes."""
 
 from tests.support.nodes import sandbox
 

@@ -1,4 +1,4 @@
-"""The words a blueprint is written in, and what they refuse."""
+"""The functions that make blueprints, and the input that they refuse."""
 
 import math
 

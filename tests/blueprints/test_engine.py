@@ -162,15 +162,15 @@ def test_a_string_for_an_argv_raises() -> None:
 
 
 def test_a_checkpoint_follows_every_node_with_its_result(sandbox: ScriptedSandbox) -> None:
-    kept: list[list[str]] = []
+    checkpoints: list[list[str]] = []
     nodes = [deterministic("a", "", works()), deterministic("b", "", fails())]
     run_nodes(
         nodes,
         context(sandbox),
         NodeRunner(sandbox, agent_done),
-        checkpoint=lambda ctx: kept.append(list(ctx.results)),
+        checkpoint=lambda ctx: checkpoints.append(list(ctx.results)),
     )
-    assert kept == [["a"], ["a", "b"]]
+    assert checkpoints == [["a"], ["a", "b"]]
 
 
 def test_every_node_step_and_fix_is_wrapped(sandbox: ScriptedSandbox) -> None:
@@ -233,26 +233,26 @@ def test_the_context_of_a_node_never_changes(sandbox: ScriptedSandbox) -> None:
 
 
 def test_the_listener_gets_each_result(sandbox: ScriptedSandbox) -> None:
-    told: list[tuple[str, str]] = []
-    watch = RunListener(on_node_complete=lambda name, result: told.append((name, result.status)))
+    calls: list[tuple[str, str]] = []
+    watch = RunListener(on_node_complete=lambda name, result: calls.append((name, result.status)))
     run(sandbox, preflight("a", "", works()), deterministic("b", "", fails()), watch=watch)
-    assert told == [("a", "success"), ("b", "failure")]
+    assert calls == [("a", "success"), ("b", "failure")]
 
 
 def test_the_listener_is_called_before_each_node(sandbox: ScriptedSandbox) -> None:
-    told: list[str] = []
+    calls: list[str] = []
     watch = RunListener(
-        on_node_start=lambda name: told.append(f"start {name}"),
-        on_node_complete=lambda name, result: told.append(f"end {name}"),
+        on_node_start=lambda name: calls.append(f"start {name}"),
+        on_node_complete=lambda name, result: calls.append(f"end {name}"),
     )
     run(sandbox, deterministic("a", "", works()), deterministic("b", "", works()), watch=watch)
-    assert told == ["start a", "end a", "start b", "end b"]
+    assert calls == ["start a", "end a", "start b", "end b"]
 
 
 def test_the_listener_gets_attempts_at_steps_and_fixes(sandbox: ScriptedSandbox) -> None:
-    told: list[str] = []
-    run(sandbox, check(FIXED), agent=agent_writes, watch=RunListener(on_node_start=told.append))
-    assert told == [
+    calls: list[str] = []
+    run(sandbox, check(FIXED), agent=agent_writes, watch=RunListener(on_node_start=calls.append))
+    assert calls == [
         "check",
         "check/test (attempt 1)",
         "fix (attempt 1)",
@@ -261,17 +261,17 @@ def test_the_listener_gets_attempts_at_steps_and_fixes(sandbox: ScriptedSandbox)
 
 
 def test_the_listener_gets_lines_with_the_name_of_the_node(sandbox: ScriptedSandbox) -> None:
-    told: list[tuple[str, str]] = []
-    watch = RunListener(on_line=lambda name, line: told.append((name, line)))
+    calls: list[tuple[str, str]] = []
+    watch = RunListener(on_line=lambda name, line: calls.append((name, line)))
     run(sandbox, deterministic("greet", "", command("echo", "hello")), watch=watch)
-    assert told == [("greet", "hello")]
+    assert calls == [("greet", "hello")]
 
 
 def test_the_listener_gets_skipped_nodes(sandbox: ScriptedSandbox) -> None:
-    told: list[str] = []
-    watch = RunListener(on_node_complete=lambda name, result: told.append(result.status))
+    calls: list[str] = []
+    watch = RunListener(on_node_complete=lambda name, result: calls.append(result.status))
     run(sandbox, deterministic("a", "", works(), skip=lambda ctx: True), watch=watch)
-    assert told == ["skipped"]
+    assert calls == ["skipped"]
 
 
 def test_steps_pass_after_a_fix(sandbox: ScriptedSandbox) -> None:

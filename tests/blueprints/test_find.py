@@ -28,7 +28,7 @@ def deploy(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that packages can be installed in."""
+    """Return a folder in which packages can be installed."""
     place = tmp_path / "packages"
     place.mkdir()
     monkeypatch.syspath_prepend(place)
@@ -187,7 +187,7 @@ def test_two_packages_with_the_same_name_are_both_listed(packages: Path) -> None
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
-    """A target repository with a file that must not be loaded."""
+    """Return a target repository with a file that must not be loaded."""
     (tmp_path / "repo" / ".git").mkdir(parents=True)
     write(tmp_path / "repo" / "ops" / "evil.py", f"open({str(tmp_path / 'ran')!r}, 'w')\n{GOOD}")
     return tmp_path / "repo"

@@ -1,4 +1,4 @@
-"""Nodes beside each other: lanes in the same files, agents that compete in forks of them."""
+"""Parallel lanes in the same files, and agents that compete in forks of the files."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from sandbox.scripted import ScriptedSandbox
 from tests.support.waiting import LONG_S
 
 LINES = {"try-1": 5, "try-2": 2, "try-3": 1}
-"""How many lines each agent writes; the third writes no answer, and so does not pass."""
+"""Number of lines that each agent writes. The third writes no answer, so it does not pass."""
 
 
 def run(sandbox: ScriptedSandbox, *nodes: Node) -> RunReport:
@@ -148,15 +148,15 @@ def test_if_no_entry_passes_no_file_changes(started: ScriptedSandbox) -> None:
 
 
 def test_the_work_of_losing_entrants_is_saved(started: ScriptedSandbox) -> None:
-    kept: dict[str, bytes] = {}
+    saved: dict[str, bytes] = {}
 
     def keep(name: str, fork: PersistentSandbox) -> None:
-        kept[name] = fork.read_file("answer.txt")
+        saved[name] = fork.read_file("answer.txt")
 
     runner = NodeRunner(started, agent_writes, lane_hooks=LaneHooks(save_work=keep))
     ctx = RunContext(run_id="abcd1234", work_dir=started.work_dir)
     run_nodes([trying()], ctx, runner)
-    assert kept == {"try-1": b"42\n" * 5, "try-3": b"no\n"}
+    assert saved == {"try-1": b"42\n" * 5, "try-3": b"no\n"}
 
 
 def test_a_dry_run_shows_every_lane() -> None:

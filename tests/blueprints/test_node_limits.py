@@ -1,4 +1,4 @@
-"""What the engine does to every node: time limits, env, inert and redacted output."""
+"""What the engine does for every node: time limits, env, inert and redacted output."""
 
 from blueprints.dsl import blueprint, deterministic
 from blueprints.engine import NodeRunner, RunListener, execute_blueprint

@@ -53,7 +53,7 @@ def test_upgrade_deps_fails_without_dependency_files(sandbox: ScriptedSandbox) -
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Mapping[str, str]:
-    """The environment of a run with a way out, to where `tides` is to be had in two versions."""
+    """Return the environment of a run that can install two versions of `tides`."""
     for version in ("1.0", "2.0"):
         about = f"tides-{version}.dist-info"
         with ZipFile(tmp_path / f"tides-{version}-py3-none-any.whl", "w") as wheel:
@@ -76,15 +76,15 @@ HARBOUR = {
 }
 
 
-@pytest.mark.parametrize(("asked", "status"), [("2.0", "success"), ("999.0", "failure")])
+@pytest.mark.parametrize(("requested", "status"), [("2.0", "success"), ("999.0", "failure")])
 def test_upgrade_deps_fails_when_the_new_version_cannot_be_installed(
-    sandbox: ScriptedSandbox, wheels: Mapping[str, str], asked: str, status: str
+    sandbox: ScriptedSandbox, wheels: Mapping[str, str], requested: str, status: str
 ) -> None:
     put_repo(sandbox, HARBOUR)
-    agent = Agent(change("requirements.txt", f"tides=={asked}\n"))
+    agent = Agent(change("requirements.txt", f"tides=={requested}\n"))
     assert run("upgrade-deps", sandbox, agent, env=wheels).status == status
     assert (
-        f"VERSION = '{asked if status == 'success' else '1.0'}'"
+        f"VERSION = '{requested if status == 'success' else '1.0'}'"
         in (folder(sandbox) / ".git/harness-site/tides.py").read_text()
     )
 
@@ -99,12 +99,12 @@ def test_upgrade_deps_fails_when_the_first_install_fails(
     assert agent.prompts == {}
 
 
-@pytest.mark.parametrize(("asked", "status"), [("5.1", "success"), ("999.0", "failure")])
+@pytest.mark.parametrize(("requested", "status"), [("5.1", "success"), ("999.0", "failure")])
 def test_upgrade_deps_without_tests_commits_only_what_can_be_installed(
-    sandbox: ScriptedSandbox, asked: str, status: str
+    sandbox: ScriptedSandbox, requested: str, status: str
 ) -> None:
     repo = put_repo(sandbox, {"requirements.txt": "redis==5.0\n"})
-    agent = Agent(change("requirements.txt", f"redis=={asked}\n"))
+    agent = Agent(change("requirements.txt", f"redis=={requested}\n"))
     report = run("upgrade-deps", sandbox, agent, install="grep redis==5 requirements.txt", test="")
     assert report.status == status
     assert run_git(repo, "rev-list", "--count", "HEAD") == ("2" if status == "success" else "1")

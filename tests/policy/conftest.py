@@ -1,4 +1,4 @@
-"""Event logs on SQLite and on a real Postgres, with a clock that is set by hand."""
+"""Event logs on SQLite and on PostgreSQL, with a clock that the test sets."""
 
 import pytest
 
@@ -11,5 +11,5 @@ __all__ = ("clock", "open_log")
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def log(request: pytest.FixtureRequest, open_log: OpenLog) -> EventLog:
-    """A log that is empty."""
+    """Return an empty log."""
     return open_log(where=None if request.param == "sqlite" else new_postgres_store())

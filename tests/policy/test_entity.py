@@ -20,7 +20,7 @@ def test_a_join_is_commutative_associative_and_idempotent(a: Label, b: Label, c:
 
 
 @given(st.lists(labels))
-def test_what_is_made_from_things_carries_every_tag_of_each(found: list[Label]) -> None:
+def test_a_derived_entity_has_every_tag_of_its_sources(found: list[Label]) -> None:
     made = derive(
         "text", origin="step1", sources=[Entity(content=1, label=x, origin="step0") for x in found]
     )
@@ -28,7 +28,7 @@ def test_what_is_made_from_things_carries_every_tag_of_each(found: list[Label]) 
     assert made.label == join_labels(found)
 
 
-def test_an_entity_is_named_by_its_content_its_label_and_where_it_is_from() -> None:
+def test_the_id_of_an_entity_depends_on_content_label_and_origin() -> None:
     one = Entity(content={"a": [1]}, label=EMPTY_LABEL, origin="prompt")
     assert one.id == Entity(content={"a": (1,)}, label=EMPTY_LABEL, origin="prompt").id
     assert one.id != Entity(content={"a": [1]}, label=EMPTY_LABEL, origin="step0").id
@@ -45,14 +45,14 @@ def test_endorsing_makes_a_new_entity_and_keeps_its_restrictions() -> None:
     assert note.label == label
 
 
-def test_nobody_changes_the_content_of_an_entity() -> None:
+def test_the_content_of_an_entity_is_immutable() -> None:
     note = Entity(content={"to": ["bob"]}, label=EMPTY_LABEL, origin="prompt")
     assert isinstance(note.content, Mapping)
     with pytest.raises(TypeError):
         note.content["to"] = "eve"  # type: ignore[index]  # that is what is tried
 
 
-def test_one_value_has_one_spelling() -> None:
+def test_a_value_has_one_canonical_json() -> None:
     assert canonical_json({"b": 1, "a": ("é", None)}) == '{"a":["é",null],"b":1}'
     assert json_digest({"b": 1, "a": 2}) == json_digest({"a": 2, "b": 1})
     with pytest.raises(ValueError, match="not JSON compliant"):

@@ -1,4 +1,4 @@
-"""Real work flows; the same work, turned against the user by untrusted text, does not."""
+"""Realistic work needs few approvals; the same work manipulated by untrusted text is denied."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from contracts.json import Json
 ASKED = {"answer the sender", "act on what an issue says", "restricted notes to the team"}
 
 
-def test_at_least_four_of_five_writes_need_nobody() -> None:
+def test_at_least_four_of_five_writes_need_no_approval() -> None:
     assert len(WORK) >= 30
     done = {name: carry_out(steps) for name, steps in WORK.items()}
     writes, denied = (
@@ -19,7 +19,7 @@ def test_at_least_four_of_five_writes_need_nobody() -> None:
 
 
 @pytest.mark.parametrize("steps", WORK.values(), ids=WORK.keys())
-def test_whatever_untrusted_text_would_swap_is_stopped(steps: list[dict[str, Json]]) -> None:
+def test_swaps_by_untrusted_text_are_denied(steps: list[dict[str, Json]]) -> None:
     for index, name, made in injected(steps):
         done = carry_out(made)
         assert done.statuses[index] != "done", (index, name)

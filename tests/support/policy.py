@@ -12,9 +12,8 @@ from contracts.entity import Entity, Label
 from contracts.json import Json
 from contracts.tool import Denied
 from memory.database import open_database
-from policy.log.event_log import EventLog
-from policy.log.events import Draft, Kind, event_from_line
-from policy.log.head import HeadFile
+from policy.log.event_log import EventLog, HeadFile
+from policy.log.events import Draft, EventLine, Kind
 from policy.types import ApprovalRequest
 from tests.support.stores import new_store
 
@@ -91,7 +90,7 @@ def cut(log: EventLog, number: int) -> None:
     """Take the newest event away, with all its traces in the database."""
     with log.engine.begin() as connection:
         disarm(connection)
-        event = event_from_line(line_of(connection, number))
+        event = EventLine.model_validate_json(line_of(connection, number)).event()
         for statement in ("DELETE FROM events WHERE id = :id",
                           "DELETE FROM event_heads"):  # fmt: skip
             connection.execute(text(statement), {"id": event.id})

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 
 from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.json import Json
-from policy.file_labels import FileLabels
-from policy.plan.model_operations import model_operations
-from policy.plan.outside_operations import Mail, OutsideActions, outside_operations
+from policy.authority import FileLabels
+from policy.plan.models import model_operations
+from policy.plan.operations import Mail, OutsideActions, outside_operations, workspace_operations
 from policy.plan.registry import Registry
-from policy.plan.workspace_operations import workspace_operations
 from sandbox.scripted import ScriptedSandbox
 
 NO_LABELS = FileLabels()

@@ -9,8 +9,8 @@ from contracts.json import Json
 from flows.execution.wiring import open_event_log
 from memory.playbooks.library import Library
 from memory.types import PlaybookContent
+from policy.database import entities, events
 from policy.log.events import Draft
-from policy.tables import entities, events
 from tests.support.policy import disarm, draft, entity
 from tests.support.web import a_run
 

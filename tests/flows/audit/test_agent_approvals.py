@@ -22,9 +22,9 @@ from flows.runs.resume import find_resumable
 from flows.runs.runs import read_entry
 from policy.guard.guard import SECRET_FILES
 from policy.guard.protected import PROTECTED
+from policy.log.data_flow import data_flow
 from policy.log.event_log import EventLog
 from policy.log.replay import replay
-from policy.log.taint import data_flow
 from policy.log.verify import verify
 from policy.plan.approvals import Approvals
 from policy.types import Approval, ApprovalRequest, ApprovalStatus

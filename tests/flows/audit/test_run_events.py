@@ -25,13 +25,12 @@ from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_report
 from nodes.commands import command, shell
 from policy.errors import LogUnavailable
+from policy.log.data_flow import data_flow, taint_path
 from policy.log.event_log import EventLog
 from policy.log.events import Event
 from policy.log.replay import replay
-from policy.log.taint import data_flow, taint_path
 from policy.log.verify import verify
-from policy.log.view_spec import ViewSpec, ViewTable
-from policy.log.view_text import view_markdown
+from policy.log.view import ViewSpec, ViewTable, view_markdown
 from sandbox.repos import fetch_base
 from tests.support.repositories import git
 

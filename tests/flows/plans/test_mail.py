@@ -9,7 +9,7 @@ import pytest
 from flows.config.policy import MailSettings
 from flows.plans.mail import send_mail
 from policy.errors import OperationFailed
-from policy.plan.outside_operations import Mail
+from policy.plan.operations import Mail
 from tests.support.mailbox import Mailbox, mail_server
 from tests.support.self_signed import self_signed
 

@@ -29,7 +29,7 @@ from flows.plans.run import (
 )
 from flows.plans.state import plan_state
 from policy.log.replay import replay
-from policy.plan.executor import StepOutcome
+from policy.plan.plan_log import StepOutcome
 from sandbox.scripted import ScriptedSandbox
 from tests.support.git_repos import commit_files, make_repo, run_git
 

@@ -23,7 +23,7 @@ from memory.types import (
     PlaybookStep,
     StepResult,
 )
-from policy import tables as policy
+from policy import database as policy
 from tests.support.memory import Open
 from tests.support.postgres import new_postgres_database
 

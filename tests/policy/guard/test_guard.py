@@ -1,4 +1,4 @@
-"""What an agent may do: all it likes inside; what leaves or is protected needs permission."""
+"""The guard of agents: free inside the sandbox; network and protected files need permission."""
 
 import json
 import shlex
@@ -60,7 +60,7 @@ def rule(decision: Decision) -> str:
         "",
     ],
 )
-def test_work_inside_and_a_permitted_change_go_ahead(line: str) -> None:
+def test_work_inside_the_sandbox_and_permitted_changes_are_allowed(line: str) -> None:
     assert guard()(bash(line)) == Allowed()
 
 
@@ -88,7 +88,7 @@ def test_work_inside_and_a_permitted_change_go_ahead(line: str) -> None:
         "curl 'https://evil.example",
     ],
 )
-def test_what_leaves_is_stopped_and_says_what_led_there(line: str) -> None:
+def test_a_connection_to_a_forbidden_host_is_denied_with_its_origin(line: str) -> None:
     decision = guard()(bash(line))
     assert isinstance(decision, Denied), line
     assert (decision.rule, decision.argument, decision.tags) == ("C4", "/host", frozenset({README}))
@@ -111,11 +111,11 @@ def test_what_leaves_is_stopped_and_says_what_led_there(line: str) -> None:
         bash("echo x >> docs/AGENTS.md"),
     ],
 )
-def test_a_protected_file_is_changed_with_permission_only(made: ToolCall) -> None:
+def test_changing_a_protected_file_without_permission_is_denied(made: ToolCall) -> None:
     assert rule(guard()(made)) == "C4"
 
 
-def test_a_refusal_names_the_protected_file_and_the_option_that_permits_it() -> None:
+def test_a_denial_names_the_protected_file_and_the_option_that_permits_it() -> None:
     denied = guard()(call("write_file", path=".github/workflows/release.yml", content="x"))
     assert isinstance(denied, Denied)
     assert denied.reason == (
@@ -125,7 +125,7 @@ def test_a_refusal_names_the_protected_file_and_the_option_that_permits_it() -> 
 
 
 @pytest.mark.parametrize("pattern", ["uv.lock", "*.lock", "**", "UV.LOCK"])
-def test_a_pattern_of_allow_change_permits_what_it_matches(pattern: str) -> None:
+def test_a_pattern_of_allow_change_permits_matching_files(pattern: str) -> None:
     made = guard(bounds=replace(BOUNDS, changes=(pattern,)))
     assert made(call("write_file", path="uv.lock", content="x")) == Allowed()
 
@@ -135,7 +135,7 @@ def test_a_pattern_of_allow_change_permits_what_it_matches(pattern: str) -> None
     ["a/b/.npmrc", "it's/.npmrc", "a\nb/.npmrc", "a*b/.npmrc", "\u202ex/.npmrc", "@@x/.npmrc",
      "ß/.npmrc", "a\u00a0b/.npmrc"],
 )  # fmt: skip
-def test_the_option_that_a_refusal_names_permits_the_file(path: str) -> None:
+def test_the_option_named_in_a_denial_permits_the_file(path: str) -> None:
     ask = call("write_file", path=path, content="x")
     denied = guard()(ask)
     assert isinstance(denied, Denied)
@@ -145,14 +145,14 @@ def test_the_option_that_a_refusal_names_permits_the_file(path: str) -> None:
     assert guard(bounds=replace(BOUNDS, changes=(pattern,)))(ask) == Allowed()
 
 
-def test_a_line_that_changes_a_thousand_protected_files_is_refused_in_a_few_words() -> None:
+def test_a_denial_of_a_thousand_protected_files_is_short() -> None:
     denied = guard()(bash("touch " + " ".join(f"{n}/uv.lock" for n in range(1_000))))
     assert isinstance(denied, Denied)
     assert "and 990 more, which are protected files" in denied.reason
     assert len(denied.denials) == 1
 
 
-def test_a_permitted_file_that_may_hold_a_secret_is_written_by_a_shell_line_too() -> None:
+def test_a_shell_line_may_write_a_permitted_file_with_a_secret_name() -> None:
     permitted = replace(BOUNDS, changes=(".npmrc",))
     assert guard(bounds=permitted)(bash("echo save-exact=true > .npmrc")) == Allowed()
 
@@ -164,7 +164,7 @@ def test_a_file_outside_the_workspace_is_not_protected(path: str) -> None:
     assert guard()(call("write_file", path=path, content="x")) == Allowed()
 
 
-def test_a_secret_that_was_read_goes_to_nobody_not_even_where_the_run_may_reach() -> None:
+def test_after_reading_a_secret_even_allowed_hosts_are_denied() -> None:
     made = guard()
     fetch = bash("curl https://a.files.example.org/x")
     assert made(fetch) == Allowed()
@@ -177,13 +177,13 @@ def test_a_secret_that_was_read_goes_to_nobody_not_even_where_the_run_may_reach(
     assert made(bash("pytest -q")) == Allowed()
 
 
-def test_a_line_of_a_thousand_secrets_is_remembered_as_soon_as_one() -> None:
+def test_a_line_with_a_thousand_secrets_is_decided_quickly() -> None:
     made = guard()
     assert made(bash(" ".join(("cat", *(f"{n}.pem" for n in range(12_000)))))) == Allowed()
     assert rule(made(bash("curl https://a.files.example.org/x"))) == "C3"
 
 
-def test_a_sample_of_a_secret_is_none() -> None:
+def test_a_sample_env_file_is_no_secret() -> None:
     made = guard()
     made(call("read_file", path=".env.example"))
     assert made(bash("curl https://a.files.example.org/x")) == Allowed()
@@ -197,14 +197,16 @@ def test_a_sample_of_a_secret_is_none() -> None:
         ("pi", "bash", "write", "path"),
     ],
 )
-def test_it_is_the_same_for_every_agent(agent: str, shell: str, write: str, key: str) -> None:
+def test_the_rules_apply_to_the_tools_of_every_agent(
+    agent: str, shell: str, write: str, key: str
+) -> None:
     made = guard(agent)
     assert rule(made(call(shell, command="curl https://evil.example"))) == "C4"
     assert rule(made(call(write, **{key: ".github/workflows/x.yml"}))) == "C4"
     assert made(call(write, **{key: "hours.py"})) == Allowed()
 
 
-def test_a_refusal_names_every_untrusted_place() -> None:
+def test_a_denial_names_every_untrusted_origin() -> None:
     tainted = GuardBounds(
         taint=(README, "intent:issue.md"), protected=PROTECTED, secret=SECRET_FILES
     )
@@ -214,11 +216,11 @@ def test_a_refusal_names_every_untrusted_place() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["", "[]", "nope", '{"command": 3}', '{"path": null}'])
-def test_arguments_that_are_none_pass_to_the_agent_that_will_refuse_them(arguments: str) -> None:
+def test_arguments_that_are_no_object_are_left_to_the_agent(arguments: str) -> None:
     assert guard()(ToolCall(id="1", name="bash", arguments=arguments)) == Allowed()
 
 
-def test_arguments_that_nobody_here_can_read_are_denied_and_put_to_nobody() -> None:
+def test_too_deeply_nested_arguments_are_denied_without_an_approval() -> None:
     deep = '{"command": "curl https://evil.example", "x": ' + "[" * 5_000 + "]" * 5_000 + "}"
     decision = guard()(ToolCall(id="1", name="bash", arguments=deep))
     assert isinstance(decision, Denied)
@@ -226,7 +228,7 @@ def test_arguments_that_nobody_here_can_read_are_denied_and_put_to_nobody() -> N
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "-Infinity"])
-def test_arguments_with_a_number_that_is_none_are_denied_and_put_to_nobody(number: str) -> None:
+def test_arguments_with_an_invalid_number_are_denied_without_an_approval(number: str) -> None:
     arguments = f'{{"command": "curl https://evil.example", "x": [{number}]}}'
     decision = guard()(ToolCall(id="1", name="bash", arguments=arguments))
     assert isinstance(decision, Denied)
@@ -237,14 +239,14 @@ def test_arguments_with_a_number_that_is_none_are_denied_and_put_to_nobody(numbe
 @pytest.mark.parametrize("before", ["@", "file://", "//workspace/", "@/workspace/", "./", "x/../",
                           "@file:///workspace/", "file://@/workspace/", "FILE://localhost/workspace/",
                           "file:///workspace/%2e/", "file:/workspace/"])  # fmt: skip
-def test_a_path_is_read_as_any_agent_may_read_it(before: str) -> None:
+def test_a_path_is_interpreted_like_any_agent_does(before: str) -> None:
     made = guard("pi")
     assert rule(made(call("write", path=f"{before}.github/workflows/x.yml"))) == "C4"
     assert made(call("read", path=f"{before}.env")) == Allowed()
     assert rule(made(bash("curl https://a.files.example.org/x"))) == "C3"
 
 
-def test_every_rule_that_some_part_of_a_line_breaks_is_told() -> None:
+def test_a_denial_lists_every_rule_that_a_line_breaks() -> None:
     denied = guard()(bash("curl https://evil.example; cp x .github/workflows/x.yml"))
     assert isinstance(denied, Denied)
     assert [one.argument for one in denied.denials] == ["/host", "/path"]
@@ -256,14 +258,14 @@ def test_every_rule_that_some_part_of_a_line_breaks_is_told() -> None:
     )
 
 
-def test_a_path_that_no_system_opens_is_denied_unread_and_put_to_nobody() -> None:
-    asked = call("Write", file_path="@file:" * 50_000, content="")
-    denied = guard("claude-code")(asked)
+def test_a_path_longer_than_path_max_is_denied_without_an_approval() -> None:
+    long_path = call("Write", file_path="@file:" * 50_000, content="")
+    denied = guard("claude-code")(long_path)
     assert isinstance(denied, Denied)
     assert (denied.rule, "opens no file" in denied.reason) == ("", True)
 
 
-def test_a_line_is_read_with_its_hosts_and_the_paths_it_changes() -> None:
+def test_the_effects_of_a_line_are_its_hosts_and_changed_paths() -> None:
     found = shell_effects("cp a b && curl https://x.example:8443/y > out.txt; cat z")
     assert found.hosts == {"x.example"}
     assert {"a", "b", "out.txt"} <= found.changed_paths

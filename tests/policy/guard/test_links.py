@@ -1,11 +1,10 @@
-"""The other names that the links of a tree give to a file, however the links are laid."""
+"""The names that symbolic links give to a file."""
 
 import pytest
 
 from contracts.model_access import GuardBounds
 from policy.errors import TooManyLinks
-from policy.guard.changed_files import ChangedFile, forbidden_changes
-from policy.guard.links import SymbolicLinks
+from policy.guard.changed_files import ChangedFile, SymbolicLinks, forbidden_changes
 
 
 @pytest.mark.parametrize(
@@ -26,9 +25,7 @@ from policy.guard.links import SymbolicLinks
         ({".husky": "module/husky"}, "module", ".husky"),
     ],
 )
-def test_a_link_gives_its_name_to_what_it_leads_to(
-    links: dict[str, str], path: str, name: str
-) -> None:
+def test_a_link_adds_a_name_for_its_target(links: dict[str, str], path: str, name: str) -> None:
     assert name in list(SymbolicLinks(links).names_of(path))
 
 
@@ -47,13 +44,13 @@ def test_a_link_gives_its_name_to_what_it_leads_to(
         {f"l{n}": f"l{n + 1}" for n in range(1_000)},
     ],
 )
-def test_links_that_lead_round_or_out_of_the_tree_do_no_harm(links: dict[str, str]) -> None:
+def test_loops_and_links_out_of_the_tree_add_few_names(links: dict[str, str]) -> None:
     names = list(SymbolicLinks(links).names_of("etc"))
     assert names[0] == "etc"
     assert len(names) < 10
 
 
-def test_links_to_a_folder_around_them_give_a_name_each() -> None:
+def test_each_link_to_a_parent_folder_adds_one_name() -> None:
     loops = {f"examples/{n}/node_modules/lib": "../../.." for n in range(50)}
     names = list(SymbolicLinks(loops).names_of("src/x.py"))
     assert sorted(names[1:]) == sorted(f"{loop}/src/x.py" for loop in loops)

@@ -1,11 +1,10 @@
-"""Which files are protected by default, and that no prose of a request permits their change."""
+"""Files that are protected by default, and the options that permit changing them."""
 
 import pytest
 
 from contracts.model_access import GuardBounds
-from policy.guard.changed_files import ChangedFile, forbidden_changes
+from policy.guard.changed_files import ChangedFile, SymbolicLinks, forbidden_changes
 from policy.guard.guard import is_protected
-from policy.guard.links import SymbolicLinks
 from policy.guard.protected import PROTECTED
 
 BOUNDS = GuardBounds(taint=("repo:shop",), protected=PROTECTED)
@@ -53,7 +52,7 @@ bundle/config mise.py
 
 @pytest.mark.parametrize("path", EXECUTED_OR_OBEYED.split())
 @pytest.mark.parametrize("folder", ["", "packages/a/", "vendor/x/y/z/"])
-def test_what_others_execute_or_obey_is_protected_at_any_depth(folder: str, path: str) -> None:
+def test_default_patterns_protect_files_at_any_depth(folder: str, path: str) -> None:
     assert is_protected(folder + path, BOUNDS)
     assert is_protected((folder + path).upper(), BOUNDS)
 
@@ -67,11 +66,11 @@ def test_everyday_files_are_not_protected(path: str) -> None:
 @pytest.mark.parametrize(
     "path", [".husky", ".vscode", ".cargo", "a/.yarn", ".mvn", "gradle/wrapper", ".github"]
 )  # fmt: skip
-def test_a_link_or_file_in_the_place_of_a_protected_folder_is_protected(path: str) -> None:
+def test_replacing_a_protected_folder_by_a_file_is_protected(path: str) -> None:
     assert is_protected(path, BOUNDS)
 
 
-def test_a_pattern_of_ones_own_protects_its_folders_and_nothing_beside_them() -> None:
+def test_a_configured_pattern_protects_its_folders_and_no_siblings() -> None:
     own = GuardBounds(protected=("deploy/prod/*.yml", "src/*/generated.py"))
     assert is_protected("deploy/prod", own)
     assert is_protected("deploy", own)
@@ -89,7 +88,7 @@ def unpermitted_paths(
     ]
 
 
-def test_allow_change_permits_the_files_that_it_matches_and_no_others() -> None:
+def test_allow_change_permits_only_matching_files() -> None:
     bounds = GuardBounds(protected=PROTECTED, changes=(".github/workflows/*", "uv.lock"))
     paths = (".github/workflows/ci.yml", ".github/dependabot.yml", "a/uv.lock", ".npmrc", "x.py")
     assert unpermitted_paths(bounds, *paths) == [".github/dependabot.yml", ".npmrc"]
@@ -98,14 +97,14 @@ def test_allow_change_permits_the_files_that_it_matches_and_no_others() -> None:
 HUSKY = SymbolicLinks({".husky": "tools/husky"})
 
 
-def test_a_file_that_a_link_makes_a_protected_one_is_protected() -> None:
+def test_the_target_of_a_link_with_a_protected_name_is_protected() -> None:
     (found,) = forbidden_changes([ChangedFile("tools/husky/pre-commit", "0", "1")], BOUNDS, HUSKY)
     assert found.protected_name == ".husky/pre-commit"
     assert unpermitted_paths(BOUNDS, "tools/other", "tools/husky2", links=HUSKY) == []
 
 
 @pytest.mark.parametrize("pattern", [".husky/**", "tools/husky/**"])
-def test_either_name_of_a_linked_file_permits_it(pattern: str) -> None:
+def test_permitting_either_name_of_a_linked_file_permits_it(pattern: str) -> None:
     bounds = GuardBounds(protected=PROTECTED, changes=(pattern,))
     assert unpermitted_paths(bounds, "tools/husky/pre-commit", links=HUSKY) == []
 

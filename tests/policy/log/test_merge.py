@@ -1,4 +1,4 @@
-"""The laws of merging, on histories of several machines that hypothesis makes up."""
+"""The laws of merging, on generated histories of several machines."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -8,19 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.entity import Entity, Label, endorse
-from policy.log.events import Draft, Kind, joined_clock, place_drafts
-from policy.log.history import History, merge
-from policy.log.integrity import CausalityCheck
-from policy.log.jsonl import export_lines, read_export
-from policy.log.search import within_steps
-from policy.log.taint import (
+from policy.log.data_flow import (
     DataFlow,
     data_flow,
     entities_derived_from,
     entities_losing_tags,
     taint_path,
     was_approved_before,
+    within_steps,
 )
+from policy.log.events import Draft, History, Kind, joined_clock, merge, place_drafts
+from policy.log.export import export_lines, read_export
+from policy.log.verify import CausalityCheck
 
 MACHINES = ("one", "two", "three")
 STATUSES = ("pending", "approved", "denied", "revoked", "used", "expired")
@@ -33,14 +32,14 @@ def now() -> datetime:
 
 @st.composite
 def machines(draw: st.DrawFn) -> tuple[History, ...]:
-    """What each machine knows after they appended and pulled from each other for a while."""
+    """Return the history of each machine after some appends and pulls."""
     known = {name: History() for name in MACHINES}
     for number in range(draw(st.integers(1, 12))):
         who = draw(st.sampled_from(MACHINES))
         if draw(st.integers(0, 3)) == 0:
             known[who] = merge(known[who], known[draw(st.sampled_from(MACHINES))])
         else:
-            known[who] = happened(known[who], who, draw(drafts(known[who], number)))
+            known[who] = with_events(known[who], who, draw(drafts(known[who], number)))
     return tuple(known.values())
 
 
@@ -62,8 +61,8 @@ def drafts(draw: st.DrawFn, known: History, number: int) -> Draft:
     )
 
 
-def happened(known: History, replica: str, *new: Draft) -> History:
-    """The history with these at its end."""
+def with_events(known: History, replica: str, *new: Draft) -> History:
+    """Return the history with these events appended."""
     placed = place_drafts(new, tuple(sorted(known.heads)), known.clock, replica, now)
     made = {entity.id: entity for draft in new for entity in draft.produces}
     return merge(known, History(events={event.id: event for event in placed}, entities=made))
@@ -97,7 +96,7 @@ def test_the_order_keeps_causes_before_effects_and_is_the_same_everywhere(
 
 
 @given(machines())
-def test_what_machines_merge_hangs_together(known: tuple[History, ...]) -> None:
+def test_merged_histories_pass_the_causality_check(known: tuple[History, ...]) -> None:
     everything = merge(merge(known[0], known[1]), known[2])
     causes = CausalityCheck()
     causes.entities.update(everything.entities)
@@ -108,7 +107,7 @@ def test_what_machines_merge_hangs_together(known: tuple[History, ...]) -> None:
 
 
 @given(machines())
-def test_an_export_brings_back_the_same(known: tuple[History, ...]) -> None:
+def test_an_export_is_read_back_unchanged(known: tuple[History, ...]) -> None:
     for one in known:
         assert read_export(export_lines(one)) == one
 
@@ -116,14 +115,14 @@ def test_an_export_brings_back_the_same(known: tuple[History, ...]) -> None:
 @settings(max_examples=200)
 @given(machines())
 def test_labels_never_shrink(known: tuple[History, ...]) -> None:
-    """But for an endorsement that arrives after the entity it made, which the log refuses."""
+    """Except for an endorsement that arrives after its entity, which the log refuses."""
     for one, two in permutations(known, 2):
         before, after = data_flow(one), data_flow(merge(one, two))
         assert entities_losing_tags(before, after) == ()
 
 
 @given(machines())
-def test_a_label_covers_all_that_the_entity_was_made_from(known: tuple[History, ...]) -> None:
+def test_a_label_covers_the_labels_of_all_sources(known: tuple[History, ...]) -> None:
     flow = data_flow(merge(merge(known[0], known[1]), known[2]))
     for name in flow.history.entities:
         for other in made_from(flow, name):
@@ -133,29 +132,29 @@ def test_a_label_covers_all_that_the_entity_was_made_from(known: tuple[History, 
             assert taint_path(flow, name, tag)[-1].entity == name
 
 
-def test_of_an_approval_and_a_revocation_that_know_nothing_of_each_other_the_latter_wins() -> None:
-    asked = happened(History(), "one", said("pending"))
-    approved = happened(asked, "one", said("approved"))
-    revoked = happened(asked, "two", said("revoked"))
+def test_a_concurrent_revocation_wins_over_an_approval() -> None:
+    requested = with_events(History(), "one", with_status("pending"))
+    approved = with_events(requested, "one", with_status("approved"))
+    revoked = with_events(requested, "two", with_status("revoked"))
     for merged in (merge(approved, revoked), merge(revoked, approved)):
-        assert not stood(merged)
-    assert stood(approved)
-    assert not stood(asked)
+        assert not is_valid_next(merged)
+    assert is_valid_next(approved)
+    assert not is_valid_next(requested)
 
 
-def test_a_word_that_nobody_knows_forbids() -> None:
-    known = happened(History(), "one", said("approved"), said("sure, why not"))
-    assert not stood(known)
+def test_an_unknown_status_revokes() -> None:
+    known = with_events(History(), "one", with_status("approved"), with_status("sure, why not"))
+    assert not is_valid_next(known)
 
 
-def stood(known: History) -> bool:
-    """Whether the approval stood before something that happens next."""
-    after = happened(known, "one", Draft(kind="endorsement", run_id="run"))
+def is_valid_next(known: History) -> bool:
+    """Return True if the approval is valid for the next event."""
+    after = with_events(known, "one", Draft(kind="endorsement", run_id="run"))
     return was_approved_before(after.in_order(), "a", after.in_order()[-1])
 
 
 def made_from(flow: DataFlow, entity: str) -> set[str]:
-    """Every entity that this one was made from, over any number of steps."""
+    """Return every entity that this one was made from, over any number of steps."""
 
     def inputs(here: str) -> Iterable[str]:
         made = flow.history.entities.get(here)
@@ -163,8 +162,8 @@ def made_from(flow: DataFlow, entity: str) -> set[str]:
         for event in flow.made_by.get(here, ()):
             yield from event.consumes
 
-    return within_steps(entity, inputs, steps=-1).keys() - {entity}
+    return within_steps(entity, inputs, steps=None).keys() - {entity}
 
 
-def said(status: str) -> Draft:
+def with_status(status: str) -> Draft:
     return Draft(kind="approval", run_id="run", body={"approval": "a", "status": status})

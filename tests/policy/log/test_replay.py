@@ -1,4 +1,4 @@
-"""Deciding again: the same policy says the same; what was changed since is named."""
+"""Replay: the same policy makes the same decisions, and every change is reported."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,8 +8,7 @@ import pytest
 from contracts.entity import Entity, Label
 from contracts.json import Json
 from contracts.tool import Allowed, Decision, Denied
-from policy.log.events import Draft
-from policy.log.history import History
+from policy.log.events import Draft, History
 from policy.log.replay import replay
 from policy.plan.decision_record import decision_inputs, redecide
 from policy.plan.resolve import StepCall
@@ -47,7 +46,7 @@ def history(open_log: OpenLog) -> History:
     return log.history()
 
 
-def test_the_same_policy_decides_the_same(history: History) -> None:
+def test_a_replay_by_the_same_policy_has_no_differences(history: History) -> None:
     done = replay(history, POLICIES)
     assert (done.decisions, done.entities, done.same) == (2, 2, True)
 
@@ -60,9 +59,7 @@ def test_the_same_policy_decides_the_same(history: History) -> None:
     (replace(decided(2, "allowed"), body={"policy": "numbers/2"}), "the policy was numbers/2"),
     (Draft(kind="decision", run_id="run1"), "the policy was None"),
 ])  # fmt: skip
-def test_a_decision_that_comes_out_otherwise_is_named(
-    open_log: OpenLog, wrong: Draft, what: str
-) -> None:
+def test_a_different_decision_is_reported(open_log: OpenLog, wrong: Draft, what: str) -> None:
     log = open_log()
     log.append([decided(2, "allowed"), wrong])
     differences = replay(log.history(), POLICIES).differences
@@ -70,7 +67,7 @@ def test_a_decision_that_comes_out_otherwise_is_named(
     assert {difference.event for difference in differences} == {log.events()[1].id}
 
 
-def test_a_label_that_lost_a_tag_is_named_though_all_decisions_are_the_same(
+def test_a_label_that_lost_a_tag_is_reported(
     open_log: OpenLog,
 ) -> None:
     log = open_log()
@@ -80,7 +77,7 @@ def test_a_label_that_lost_a_tag_is_named_though_all_decisions_are_the_same(
     assert (difference.was, difference.now) == ("clean", "also pii, repo:x")
 
 
-def test_an_entity_that_hides_its_source_is_named(open_log: OpenLog) -> None:
+def test_an_entity_that_hides_its_source_is_reported(open_log: OpenLog) -> None:
     log = open_log()
     read = entity("text", "repo:x")
     hidden = Entity(content="made", label=Label(), origin="test", sources=(read.id,))
@@ -97,10 +94,10 @@ def test_an_entity_that_hides_its_source_is_named(open_log: OpenLog) -> None:
         {"steps": {"7": {"op": "pay"}}},
     ],
 )
-def test_a_question_that_hangs_together_with_nothing_is_none(
+def test_inputs_of_another_policy_are_refused(
     changed: dict[str, Json],
 ) -> None:
     agreed = plan(SEED)
-    asked = decision_inputs(StepCall(plan=agreed, index=1), world(agreed))
+    inputs = decision_inputs(StepCall(plan=agreed, index=1), world(agreed))
     with pytest.raises(ValueError, match=r"validation error|does not belong"):
-        redecide({**asked, **changed})
+        redecide({**inputs, **changed})

@@ -1,4 +1,4 @@
-"""`verify` against everybody who has the database in their hands."""
+"""`verify` finds every edit by somebody with write access to the database."""
 
 import json
 
@@ -7,8 +7,7 @@ from sqlalchemy import Connection, text
 
 from policy.log.event_log import EventLog, add_events, rebuild_heads
 from policy.log.events import line_digest
-from policy.log.integrity import CausalityCheck
-from policy.log.verify import VerifyResult, verify
+from policy.log.verify import CausalityCheck, VerifyResult, verify
 from tests.support.policy import OpenLog, cut, disarm, draft, line_of, three_events
 
 EDITS = [
@@ -45,7 +44,7 @@ def test_every_edit_is_found(log: EventLog, edit: str) -> None:
     assert about_content(verify(log))
 
 
-def test_every_byte_counts(open_log: OpenLog) -> None:
+def test_a_change_of_any_byte_is_found(open_log: OpenLog) -> None:
     log = open_log()
     three_events(log)
     events = log.events()
@@ -57,14 +56,14 @@ def test_every_byte_counts(open_log: OpenLog) -> None:
             assert any("edited" in finding.problem for finding in causes.problems())
 
 
-def test_an_edit_with_a_hash_that_fits_leaves_its_followers_alone(log: EventLog) -> None:
+def test_an_edit_with_a_new_hash_breaks_the_events_after_it(log: EventLog) -> None:
     three_events(log)
     forge(log, 2, {"body": {"said": "something else"}})
     found = about_content(verify(log))
     assert any("which is missing" in what for what in found)
 
 
-def test_an_edit_of_the_newest_event_is_seen_by_the_kept_head(log: EventLog) -> None:
+def test_the_head_file_reveals_an_edit_of_the_newest_event(log: EventLog) -> None:
     three_events(log)
     forge(log, 3, {"body": {"said": "something else"}})
     assert about_content(verify(log)) == [
@@ -72,7 +71,7 @@ def test_an_edit_of_the_newest_event_is_seen_by_the_kept_head(log: EventLog) -> 
     ]
 
 
-def test_a_log_cut_short_in_every_table_is_seen_by_the_kept_head(log: EventLog) -> None:
+def test_the_head_file_reveals_a_truncation_of_all_tables(log: EventLog) -> None:
     three_events(log)
     cut(log, 3)
     assert about_content(verify(log)) == [
@@ -80,14 +79,14 @@ def test_a_log_cut_short_in_every_table_is_seen_by_the_kept_head(log: EventLog) 
     ]
 
 
-def test_a_log_emptied_in_every_table_is_seen(log: EventLog) -> None:
+def test_an_emptied_log_is_found(log: EventLog) -> None:
     three_events(log)
     for number in (3, 2, 1):
         cut(log, number)
     assert any("truncated" in what for what in about_content(verify(log)))
 
 
-def test_a_missing_or_broken_head_file_is_told(log: EventLog) -> None:
+def test_a_missing_or_damaged_head_file_is_reported(log: EventLog) -> None:
     three_events(log)
     log.head_file.path.write_text('{"heads":')
     assert any("is not the head" in what for what in about_content(verify(log)))
@@ -97,9 +96,9 @@ def test_a_missing_or_broken_head_file_is_told(log: EventLog) -> None:
     assert verify(log).ok
 
 
-def test_a_head_kept_on_paper_is_looked_for(log: EventLog) -> None:
+def test_a_head_noted_elsewhere_is_checked(log: EventLog) -> None:
     three_events(log)
-    newest = log.tip().heads
+    newest = log.head().heads
     assert verify(log, heads=newest).ok
     cut(log, 3)
     log.accept_heads()
@@ -107,7 +106,7 @@ def test_a_head_kept_on_paper_is_looked_for(log: EventLog) -> None:
     assert about_content(verify(log, heads=newest))
 
 
-def test_dropped_triggers_are_told(open_log: OpenLog) -> None:
+def test_dropped_triggers_are_reported(open_log: OpenLog) -> None:
     log = open_log()
     three_events(log)
     with log.engine.begin() as connection:
@@ -117,14 +116,14 @@ def test_dropped_triggers_are_told(open_log: OpenLog) -> None:
     ]
 
 
-@pytest.mark.parametrize("told", [{}, {"mine": 2}, {"mine": 4}, {"mine": 3, "other": 1},
+@pytest.mark.parametrize("forged_clock", [{}, {"mine": 2}, {"mine": 4}, {"mine": 3, "other": 1},
     {"other": 3}, {"mine": -1}, {"mine": 0}])  # fmt: skip
 def test_a_clock_that_does_not_follow_from_the_causes_is_found(
-    open_log: OpenLog, told: dict[str, int]
+    open_log: OpenLog, forged_clock: dict[str, int]
 ) -> None:
     log = open_log()
     three_events(log)
-    forge(log, 3, {"clock": told})
+    forge(log, 3, {"clock": forged_clock})
     log.accept_heads()
     assert any("clock" in what for what in about_content(verify(log)))
 
@@ -132,7 +131,7 @@ def test_a_clock_that_does_not_follow_from_the_causes_is_found(
 @pytest.mark.parametrize("change", [{"heads": "x"}, {"heads": [1]}, {"clock": []}, {"body": 1},
     {"clock": {"mine": "3"}}, {"clock": {"mine": 3.0}}, {"kind": None}, {"more": 1},
     {"consumes": None}])  # fmt: skip
-def test_a_line_with_a_fitting_hash_that_is_no_event_is_found(
+def test_an_incomplete_event_with_a_correct_hash_is_found(
     open_log: OpenLog, change: dict[str, object]
 ) -> None:
     log = open_log()
@@ -153,12 +152,12 @@ def test_two_machines_with_one_name_are_found(open_log: OpenLog) -> None:
 
 
 def about_content(found: VerifyResult) -> list[str]:
-    """What is wrong besides the triggers that a test took away itself."""
+    """Return the findings, except those about triggers that the test dropped itself."""
     return [finding.problem for finding in found.findings if "the trigger" not in finding.problem]
 
 
 def forge(log: EventLog, number: int, change: dict[str, object]) -> None:
-    """Rewrite an event as somebody would who knows how ids are made, and all that hangs on it."""
+    """Rewrite an event like an attacker who computes new ids, here and in all references."""
     with log.engine.begin() as connection:
         disarm(connection)
         line = line_of(connection, number)

@@ -1,15 +1,23 @@
-"""What a person sees: the page of a run, its graph, and paths through the graph."""
+"""The page of a run: its tables, its graph, Markdown and Mermaid."""
 
 import re
-from itertools import pairwise
 
 import pytest
 
 from contracts.json import Json
-from policy.log.events import Draft
-from policy.log.history import History
-from policy.log.view_spec import Graph, GraphEdge, GraphNode, Paragraph, ViewSpec, ViewTable
-from policy.log.view_text import MAX_BOXES, MAX_ROWS, graph_rows, mermaid, view_markdown
+from policy.log.events import Draft, History
+from policy.log.view import (
+    MAX_BOXES,
+    MAX_ROWS,
+    Cause,
+    Graph,
+    GraphNode,
+    Paragraph,
+    ViewSpec,
+    ViewTable,
+    mermaid,
+    view_markdown,
+)
 from policy.log.views import run_view
 from tests.support.policy import OpenLog, draft, entity
 
@@ -20,7 +28,7 @@ NASTY = '\x1b\u202e"><script>alert(1)</script> | `x` [click](javascript:alert(1)
 def history(open_log: OpenLog) -> History:
     """A prompt and a page become a draft; a mail of it is denied; something else is clean."""
     log = open_log()
-    asked, page = entity("mail the notes"), entity("a page", "web:evil")
+    request, page = entity("mail the notes"), entity("a page", "web:evil")
     text, clean = entity("draft", "web:evil"), entity("clean")
     question: Json = {"call": {"name": NASTY}}
     body: dict[str, Json] = {
@@ -29,9 +37,9 @@ def history(open_log: OpenLog) -> History:
         "reason": NASTY,
         "question": question,
     }
-    log.append([draft(asked, kind="prompt"), draft(page, kind="source")])
-    log.append([draft(text, of=(asked, page)), draft(clean, of=(asked,))])
-    log.append([Draft(kind="decision", run_id="run1", body=body, consumes=(text.id, asked.id))])
+    log.append([draft(request, kind="prompt"), draft(page, kind="source")])
+    log.append([draft(text, of=(request, page)), draft(clean, of=(request,))])
+    log.append([Draft(kind="decision", run_id="run1", body=body, consumes=(text.id, request.id))])
     log.append([draft(entity("other run"), run_id="run2")])
     return log.history()
 
@@ -41,7 +49,7 @@ def graph(history: History) -> Graph:
     return found
 
 
-def test_the_graph_has_a_box_for_each_event_and_shows_the_tainted_way(history: History) -> None:
+def test_the_graph_has_a_node_for_each_event_and_marks_taint(history: History) -> None:
     drawn = graph(history)
     by_kind = [(node.text.split(" ·")[0], node.tainted, node.denied) for node in drawn.nodes]
     assert by_kind == [
@@ -51,27 +59,20 @@ def test_the_graph_has_a_box_for_each_event_and_shows_the_tainted_way(history: H
         ("node", False, False),
         ("decision", True, True),
     ]
-    place = {node.id: number for number, node in enumerate(drawn.nodes)}
-    ways = {(place[edge.source], place[edge.target]): edge.tainted for edge in drawn.edges}
-    assert ways == {(0, 2): False, (1, 2): True, (0, 3): False, (2, 4): True}
-
-
-def test_a_page_tells_what_was_decided_and_is_the_same_each_time(history: History) -> None:
-    view = run_view(history, "run1")
-    assert run_view(history, "run1") == view
-    tables = [part for part in view.parts if isinstance(part, ViewTable)]
-    assert tables[0].rows[0][2:4] == ("denied", "C4")
-
-
-def test_rows_name_their_causes_and_which_of_them_were_tainted(history: History) -> None:
-    rows = graph_rows(graph(history))
-    assert [(row.number, row.causes) for row in rows] == [
+    assert [(node.number, node.causes) for node in drawn.nodes] == [
         (1, ()),
         (2, ()),
         (3, ((1, False), (2, True))),
         (4, ((1, False),)),
         (5, ((3, True),)),
     ]
+
+
+def test_a_page_shows_decisions_and_is_deterministic(history: History) -> None:
+    view = run_view(history, "run1")
+    assert run_view(history, "run1") == view
+    tables = [part for part in view.parts if isinstance(part, ViewTable)]
+    assert tables[0].rows[0][2:4] == ("denied", "C4")
 
 
 def test_a_flowchart_marks_tainted_edges_and_boxes(history: History) -> None:
@@ -83,14 +84,14 @@ def test_a_flowchart_marks_tainted_edges_and_boxes(history: History) -> None:
     assert "class n5 denied" in lines
 
 
-def test_no_text_of_an_event_acts_in_a_flowchart(history: History) -> None:
+def test_text_of_events_is_inert_in_a_flowchart(history: History) -> None:
     labels = re.findall(r'^  n\d+\["(.*)"\]$', mermaid(graph(history)), re.MULTILINE)
     assert len(labels) == 5
     assert not [one for one in labels if re.search(r"[^\w .,/·…#;-]", one)]
     assert any("#60;script#62;" in one for one in labels)
 
 
-def test_a_decision_about_a_step_names_its_operation(open_log: OpenLog) -> None:
+def test_the_node_of_a_step_decision_names_the_operation(open_log: OpenLog) -> None:
     log = open_log()
     question: Json = {"operation": {"name": "send_email"}, "index": 1}
     log.append([Draft(kind="decision", run_id="run1", body={"question": question, "step": 1})])
@@ -98,12 +99,15 @@ def test_a_decision_about_a_step_names_its_operation(open_log: OpenLog) -> None:
 
 
 def a_chain(length: int, text: str) -> Graph:
-    nodes = tuple(GraphNode(id=str(n), text=text, tainted=False) for n in range(length))
-    edges = tuple(GraphEdge(source=a.id, target=b.id, tainted=True) for a, b in pairwise(nodes))
-    return Graph(title="Data flow", nodes=nodes, edges=edges)
+    causes: tuple[tuple[Cause, ...], ...] = ((), *((Cause(n, True),) for n in range(1, length)))
+    nodes = tuple(
+        GraphNode(number=n, text=text, tainted=False, causes=before)
+        for n, before in enumerate(causes, 1)
+    )
+    return Graph(title="Data flow", nodes=nodes)
 
 
-def test_a_huge_run_is_drawn_in_part_and_says_so() -> None:
+def test_a_large_graph_is_cut_with_a_note() -> None:
     drawn = mermaid(a_chain(1_000, "node"))
     assert drawn.count('["node"]') == MAX_BOXES
     assert f'more["{1_000 - MAX_BOXES} more events are not drawn"]' in drawn
@@ -112,13 +116,13 @@ def test_a_huge_run_is_drawn_in_part_and_says_so() -> None:
     assert f"The first {MAX_ROWS} of 1000 events; `harness runs events` prints all." in page
 
 
-def test_long_hostile_labels_keep_a_flowchart_within_what_mermaid_accepts() -> None:
+def test_long_labels_stay_within_the_limits_of_mermaid() -> None:
     drawn = mermaid(a_chain(1_000, "\U0001f4a3" * 100))
     assert len(drawn) < 50_000
     assert "more events are not drawn" in drawn
 
 
-def test_markdown_of_a_page_is_inert(history: History) -> None:
+def test_text_of_events_is_inert_in_markdown(history: History) -> None:
     text = view_markdown(run_view(history, "run1"))
     assert "<script>" not in text
     assert re.findall(r"(?<!\\)\]\((.*?)\)", text) == []
@@ -126,13 +130,10 @@ def test_markdown_of_a_page_is_inert(history: History) -> None:
     assert [row.replace("\\|", "").count("|") for row in rows] == [5, 6]
 
 
-def test_an_empty_run_is_a_page_too() -> None:
+def test_a_run_without_events_has_a_page() -> None:
     view = run_view(History(), "none")
     assert "Nothing is tainted" in view_markdown(view)
     assert isinstance(view, ViewSpec)
     assert isinstance(view.parts[0], Paragraph)
-    assert graph_rows(graph_of_none(view)) == ()
-
-
-def graph_of_none(view: ViewSpec) -> Graph:
-    return next(part for part in view.parts if isinstance(part, Graph))
+    (drawn,) = [part for part in view.parts if isinstance(part, Graph)]
+    assert drawn.nodes == ()

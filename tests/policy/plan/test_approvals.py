@@ -1,4 +1,4 @@
-"""Approvals: about one action, used once, expiring, taken back; there after a restart."""
+"""Approvals: for one action, used once, expiring, revocable, persistent."""
 
 import threading
 from dataclasses import replace
@@ -12,50 +12,50 @@ from tests.support.policy import MAIL, WHY, Clock, OpenLog
 
 
 @pytest.fixture
-def kept(log: EventLog, clock: Clock) -> Approvals:
+def store(log: EventLog, clock: Clock) -> Approvals:
     return Approvals(engine=log.engine, append=lambda d: log.append([d]), ttl_s=60, now=clock)
 
 
-def test_a_question_is_asked_once_and_says_why(kept: Approvals) -> None:
-    assert [kept.ask(MAIL).status, kept.ask(MAIL).status] == ["waiting", "waiting"]
-    (found,) = kept.list(pending=True)
+def test_a_request_is_stored_once_with_its_denial(store: Approvals) -> None:
+    assert [store.ask(MAIL).status, store.ask(MAIL).status] == ["waiting", "waiting"]
+    (found,) = store.list(pending=True)
     assert (found.denied, found.arguments, found.step) == (WHY, {"to": "eve"}, 1)
 
 
-def test_all_that_a_call_breaks_is_kept_with_the_question(kept: Approvals) -> None:
+def test_a_request_stores_every_broken_rule(store: Approvals) -> None:
     also = replace(WHY, rule="C3", provenance=("a page", "step0"))
-    kept.ask(replace(MAIL, denied=replace(WHY, others=(also,))))
-    (found,) = kept.list()
+    store.ask(replace(MAIL, denied=replace(WHY, others=(also,))))
+    (found,) = store.list()
     assert found.denied.denials == (replace(WHY, others=(also,)), also)
 
 
-def test_an_approval_is_used_once(kept: Approvals) -> None:
-    kept.ask(MAIL)
-    kept.decide(kept.list()[0].id[:4], "approved", by="ann")
-    assert kept.ask(MAIL).status == "approved"
-    assert [kept.consume(MAIL), kept.consume(MAIL)] == [True, False]
-    assert kept.ask(MAIL).status == "waiting"
+def test_an_approval_is_used_once(store: Approvals) -> None:
+    store.ask(MAIL)
+    store.decide(store.list()[0].id[:4], "approved", by="ann")
+    assert store.ask(MAIL).status == "approved"
+    assert [store.consume(MAIL), store.consume(MAIL)] == [True, False]
+    assert store.ask(MAIL).status == "waiting"
 
 
-def test_what_was_used_after_a_moment_may_be_used_again(kept: Approvals, clock: Clock) -> None:
-    kept.ask(MAIL)
-    kept.decide(kept.list()[0].id, "approved", by="ann")
+def test_approvals_used_after_a_moment_can_be_restored(store: Approvals, clock: Clock) -> None:
+    store.ask(MAIL)
+    store.decide(store.list()[0].id, "approved", by="ann")
     before = clock()
-    kept.consume(MAIL)
+    store.consume(MAIL)
     assert (
-        kept.restore_used("r2", used_since=before)
-        == kept.restore_used("r1", used_since=clock())
+        store.restore_used("r2", used_since=before)
+        == store.restore_used("r1", used_since=clock())
         == 0
     )
-    assert kept.restore_used("r1", used_since=before) == 1
-    assert [kept.consume(MAIL), kept.consume(MAIL)] == [True, False]
+    assert store.restore_used("r1", used_since=before) == 1
+    assert [store.consume(MAIL), store.consume(MAIL)] == [True, False]
 
 
-def test_of_many_who_use_it_at_once_one_does(kept: Approvals) -> None:
-    kept.ask(MAIL)
-    kept.decide(kept.list()[0].id, "approved", by="ann")
+def test_only_one_of_many_parallel_uses_succeeds(store: Approvals) -> None:
+    store.ask(MAIL)
+    store.decide(store.list()[0].id, "approved", by="ann")
     used: list[bool] = []
-    threads = [threading.Thread(target=lambda: used.append(kept.consume(MAIL))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: used.append(store.consume(MAIL))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -63,52 +63,52 @@ def test_of_many_who_use_it_at_once_one_does(kept: Approvals) -> None:
     assert sorted(used) == [False] * 7 + [True]
 
 
-def test_an_approval_is_good_for_no_other_action_and_no_other_run(kept: Approvals) -> None:
-    kept.ask(MAIL)
-    kept.decide(kept.list()[0].id, "approved", by="ann")
+def test_an_approval_is_for_one_action_of_one_run(store: Approvals) -> None:
+    store.ask(MAIL)
+    store.decide(store.list()[0].id, "approved", by="ann")
     for other in (replace(MAIL, action="b" * 64), replace(MAIL, run_id="r2")):
-        assert kept.consume(other) is False
-        assert kept.ask(other).status == "waiting"
+        assert store.consume(other) is False
+        assert store.ask(other).status == "waiting"
 
 
-def test_an_approval_expires_and_that_is_an_event(
-    kept: Approvals, clock: Clock, log: EventLog
+def test_an_approval_expires_and_the_log_records_it(
+    store: Approvals, clock: Clock, log: EventLog
 ) -> None:
-    kept.ask(MAIL)
-    kept.decide(kept.list()[0].id, "approved", by="ann")
+    store.ask(MAIL)
+    store.decide(store.list()[0].id, "approved", by="ann")
     for _ in range(61):
         clock()
-    assert kept.consume(MAIL) is False
-    assert kept.list(pending=True) == []
-    told = [event.body["status"] for event in log.events(MAIL.run_id, kind="approval")]
-    assert told == ["pending", "approved", "expired"]
+    assert store.consume(MAIL) is False
+    assert store.list(pending=True) == []
+    statuses = [event.body["status"] for event in log.events(MAIL.run_id, kind="approval")]
+    assert statuses == ["pending", "approved", "expired"]
 
 
-def test_denied_stays_denied_and_says_why(kept: Approvals) -> None:
-    kept.ask(MAIL)
-    name = kept.list()[0].id
-    kept.decide(name, "denied", by="ann", reason="not her")
-    assert (kept.ask(MAIL).status, kept.ask(MAIL).reason) == ("denied", "ann: not her")
+def test_a_denial_is_final_and_has_a_reason(store: Approvals) -> None:
+    store.ask(MAIL)
+    name = store.list()[0].id
+    store.decide(name, "denied", by="ann", reason="not her")
+    assert (store.ask(MAIL).status, store.ask(MAIL).reason) == ("denied", "ann: not her")
     with pytest.raises(ApprovalDecided, match=r"is denied by ann \(not her\)"):
-        kept.decide(name, "approved", by="ann")
+        store.decide(name, "approved", by="ann")
 
 
-def test_an_approval_may_be_taken_back_before_it_is_used(kept: Approvals) -> None:
-    kept.ask(MAIL)
-    name = kept.list()[0].id
-    kept.decide(name, "approved", by="ann")
-    kept.decide(name, "denied", by="bob")
-    assert kept.consume(MAIL) is False
+def test_an_approval_can_be_revoked_before_it_is_used(store: Approvals) -> None:
+    store.ask(MAIL)
+    name = store.list()[0].id
+    store.decide(name, "approved", by="ann")
+    store.decide(name, "denied", by="bob")
+    assert store.consume(MAIL) is False
 
 
 @pytest.mark.parametrize("name", ["", "nope", "%"])
-def test_an_id_that_names_none_is_refused(kept: Approvals, name: str) -> None:
-    kept.ask(MAIL)
+def test_an_unknown_or_ambiguous_id_is_refused(store: Approvals, name: str) -> None:
+    store.ask(MAIL)
     with pytest.raises(ApprovalNotFound):
-        kept.decide(name, "approved", by="ann")
+        store.decide(name, "approved", by="ann")
 
 
-def test_answers_are_there_after_a_restart_and_in_the_log(open_log: OpenLog, clock: Clock) -> None:
+def test_decisions_survive_a_restart_and_are_in_the_log(open_log: OpenLog, clock: Clock) -> None:
     log = open_log()
     first = Approvals(engine=log.engine, append=lambda d: log.append([d]), now=clock)
     first.ask(MAIL)
@@ -117,5 +117,5 @@ def test_answers_are_there_after_a_restart_and_in_the_log(open_log: OpenLog, clo
     again = open_log()
     second = Approvals(engine=again.engine, append=lambda d: again.append([d]), now=clock)
     assert second.consume(MAIL) is True
-    told = [event.body["status"] for event in again.events("r1", kind="approval")]
-    assert told == ["pending", "approved", "used"]
+    statuses = [event.body["status"] for event in again.events("r1", kind="approval")]
+    assert statuses == ["pending", "approved", "used"]

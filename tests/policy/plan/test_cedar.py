@@ -37,14 +37,14 @@ def some(drawn: random.Random, of: tuple[str, ...], share: float) -> list[str]:
 
 
 def cleared(to: str, grants: list[str]) -> list[str]:
-    """By hand, so that it is not the code under test."""
+    """Written out by hand, so that it does not use the code under test."""
     found = [tag for tag in TAGS if f"release:{tag}" in grants]
     named = [tag for tag in TAGS if tag.startswith("share_with:")]
     return found + [tag for tag in named if to in PEOPLE[tag.removeprefix("share_with:")]]
 
 
 def case(drawn: random.Random) -> tuple[bool, dict[str, object]]:
-    """One random check: what the policy decides, and what Cedar is asked."""
+    """One random check: the decision of the policy, and the request to Cedar."""
     to = drawn.choice(["bob@example.com", "ann@example.com", "eve@evil.example"])
     declared = drawn.choice([["SEND_EMAIL"]] * 6 + [[], ["PAY"], ["SEND_EMAIL", "PAY"]])
     releases = [f"release:{tag}" for tag in some(drawn, TAGS, 0.4)]
@@ -63,9 +63,9 @@ def case(drawn: random.Random) -> tuple[bool, dict[str, object]]:
     read = {"op": "read_file", "args": {"path": "a"}, "tool_caps": ["READ_FILE"]}
     agreed = plan(json.dumps([read, step]))
     authority = Authority(grants=frozenset(grants), principals=PEOPLE, tags=frozenset(TAGS[:2]))
-    held = {"step0": entity(to, Label(caps=frozenset(carried), taint=frozenset(taint)))}
+    values = {"step0": entity(to, Label(caps=frozenset(carried), taint=frozenset(taint)))}
     decision = check_step(
-        StepCall(plan=agreed, index=1), world(agreed, held, authority, Registry(OPERATIONS))
+        StepCall(plan=agreed, index=1), world(agreed, values, authority, Registry(OPERATIONS))
     )
     context: dict[str, object] = {
         "required": ["SEND_EMAIL"],

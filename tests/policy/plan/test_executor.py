@@ -1,4 +1,4 @@
-"""Runs of plans without Prefect: what is done, what waits for a person, what is done once only."""
+"""Runs of plans without Prefect: results, approvals, and actions that happen only once."""
 
 import pytest
 
@@ -24,7 +24,7 @@ from tests.support.worlds import UNTRUSTED
 NO = Denied(reason="no")
 
 
-def test_what_the_policy_denies_is_not_done_and_what_follows_is_not_run() -> None:
+def test_a_denied_step_and_its_dependents_do_not_run() -> None:
     desk = Desk()
     follows = {"op": "echo", "args": {"text": "step0.result"}, "deps": [0]}
     run = start(steps(SEND_SWAPPED, follows), desk)
@@ -34,26 +34,26 @@ def test_what_the_policy_denies_is_not_done_and_what_follows_is_not_run() -> Non
     assert desk.done == []
 
 
-def test_an_approval_is_an_endorsement_of_what_steered_and_makes_a_new_entity() -> None:
+def test_an_approval_endorses_the_steering_value_as_a_new_entity() -> None:
     drafts: list[Draft] = []
     run = start(steps(SEND_SWAPPED), Desk(), person=Clerk("approved").person, drafts=drafts)
     assert run.run_step(0).status == "done"
-    (told,) = [draft for draft in drafts if draft.kind == "endorsement"]
-    assert told.consumes == (NOTE.id,)
-    assert (told.body["argument"], told.body["by"]) == ("/to", "ann")
-    assert (told.produces[0].content, told.produces[0].label.taint) == (NOTE.content, frozenset())
+    (event,) = [draft for draft in drafts if draft.kind == "endorsement"]
+    assert event.consumes == (NOTE.id,)
+    assert (event.body["argument"], event.body["by"]) == ("/to", "ann")
+    assert (event.produces[0].content, event.produces[0].label.taint) == (NOTE.content, frozenset())
 
 
-def test_an_approval_endorses_what_steers_also_where_another_rule_is_broken_first() -> None:
+def test_an_approval_endorses_steering_values_of_every_broken_rule() -> None:
     drafts: list[Draft] = []
     ungranted = {**SEND_SWAPPED, "tool_caps": ["SEND", "MORE"]}
     run = start(steps(ungranted), Desk(), person=Clerk("approved").person, drafts=drafts)
     assert run.run_step(0).status == "done"
-    (told,) = [draft for draft in drafts if draft.kind == "endorsement"]
-    assert (told.consumes, told.body["argument"]) == ((NOTE.id,), "/to")
+    (event,) = [draft for draft in drafts if draft.kind == "endorsement"]
+    assert (event.consumes, event.body["argument"]) == ((NOTE.id,), "/to")
 
 
-def test_each_item_is_a_part_of_the_list() -> None:
+def test_each_item_of_foreach_is_part_of_the_list() -> None:
     drafts: list[Draft] = []
     each = {"op": "send", "foreach": {"$ref": "input.names"}, "args": {"to": {"$ref": "item"}}}
     start(steps(each), Desk(), drafts=drafts).run_step(0)
@@ -76,7 +76,7 @@ def test_a_denied_action_ends_the_step_with_the_reason() -> None:
     assert "not her" in outcome.reason
 
 
-def test_a_step_that_waits_may_be_run_again_when_somebody_answered() -> None:
+def test_a_waiting_step_runs_after_the_decision() -> None:
     desk, clerk = Desk(), Clerk("waiting")
     run = start(steps(SEND_SWAPPED), desk, person=clerk.person)
     assert run.run_step(0).status == "waiting"
@@ -84,14 +84,14 @@ def test_a_step_that_waits_may_be_run_again_when_somebody_answered() -> None:
     assert run.run_step(0).status == "done"
 
 
-def test_an_approval_that_is_used_up_lets_nothing_through() -> None:
+def test_a_used_approval_permits_nothing() -> None:
     desk, clerk = Desk(), Clerk("approved")
     clerk.used.append(ApprovalRequest(action="", run_id="", step=0, op="", arguments={}, denied=NO))
     assert start(steps(SEND_SWAPPED), desk, person=clerk.person).run_step(0).status == "waiting"
     assert desk.done == []
 
 
-def test_each_item_of_a_trusted_list_is_decided_on_and_done() -> None:
+def test_each_item_of_a_trusted_list_is_decided_on_and_executed() -> None:
     desk = Desk()
     each = {"op": "send", "foreach": {"$ref": "input.names"}, "args": {"to": {"$ref": "item"}}}
     run = start(steps(each), desk)
@@ -110,7 +110,7 @@ def test_an_untrusted_list_sends_nothing_anywhere() -> None:
     assert desk.done == []
 
 
-def test_a_guard_that_does_not_hold_passes_the_step_over_with_its_labels() -> None:
+def test_a_false_when_skips_the_step_and_keeps_its_labels() -> None:
     desk = Desk()
     guarded = {"op": "echo", "when": {"$ref": "input.note/go"}, "args": {"text": "x"}}
     outcome = start(steps(guarded), desk).run_step(0)
@@ -119,7 +119,7 @@ def test_a_guard_that_does_not_hold_passes_the_step_over_with_its_labels() -> No
     assert outcome.entity.label == UNTRUSTED
 
 
-def test_a_failed_step_is_tried_again_as_often_as_it_says() -> None:
+def test_a_failed_step_is_retried_as_often_as_declared() -> None:
     desk = Desk(failures=2)
     run = start(steps({"op": "send", "retry": 2, "args": {"to": "bob@example.com"}}), desk)
     assert run.run_step(0).status == "done"
@@ -128,7 +128,7 @@ def test_a_failed_step_is_tried_again_as_often_as_it_says() -> None:
 
 
 @pytest.mark.parametrize("content", ["text", None, {"a": 1}])
-def test_a_foreach_over_something_else_than_a_list_fails(content: Json) -> None:
+def test_foreach_needs_a_list(content: Json) -> None:
     each = {"op": "echo", "foreach": {"$ref": "step0.result"}, "args": {"text": "x"}, "deps": [0]}
     run = start(steps({"op": "echo", "args": {"text": content}}, each), Desk())
     run.run_step(0)
@@ -146,7 +146,7 @@ def test_a_model_writes_content_and_nothing_else() -> None:
     assert len(desk.done) == 1
 
 
-def test_an_operation_must_say_its_roles() -> None:
+def test_an_operation_must_declare_its_roles() -> None:
     def bare(text: str) -> Json:
         """Do."""
         return text
@@ -163,7 +163,7 @@ def test_wrong_arguments_are_a_failed_step() -> None:
     assert "argument /to" in run.run_step(0).reason
 
 
-def test_the_labels_of_all_that_was_used_are_on_the_result() -> None:
+def test_a_result_has_the_labels_of_all_used_values() -> None:
     run = start(steps({"op": "echo", "args": {"text": ["x", {"$ref": "input.note/to"}]}}), Desk())
     made = run.run_step(0).entity
     assert made is not None

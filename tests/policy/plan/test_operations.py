@@ -1,4 +1,4 @@
-"""Every ready operation: allowed where it should be, denied for each parameter, and real."""
+"""Every built-in operation: its decisions for each parameter, and its effect."""
 
 import json
 from collections.abc import Iterator
@@ -10,12 +10,11 @@ from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.json import Json
 from contracts.sandbox import Command
 from contracts.tool import Allowed, Denied
-from policy.authority import Authority
-from policy.file_labels import FileLabels, matches_any
+from policy.authority import Authority, FileLabels, matches_any
 from policy.log.events import Draft
 from policy.plan.executor import PlanRun
-from policy.plan.outside_operations import Mail
-from policy.plan.plan_check import check_plan
+from policy.plan.operations import Mail
+from policy.plan.plan_json import check_plan
 from policy.plan.plan_log import PlanLog
 from policy.plan.registry import Operation, Registry
 from policy.plan.resolve import PolicyContext, StepCall
@@ -62,7 +61,7 @@ def around(
 
 
 @pytest.mark.parametrize(("operation", "name", "role"), CASES, ids=lambda x: getattr(x, "name", x))
-def test_each_parameter_takes_trusted_values_and_untrusted_ones_as_its_role_says(
+def test_the_role_of_a_parameter_decides_about_untrusted_values(
     operation: Operation, name: str, role: Role
 ) -> None:
     made = call(operation, tainted=name)
@@ -86,7 +85,7 @@ def test_each_operation_needs_its_capabilities(operation: Operation) -> None:
 
 
 @pytest.mark.parametrize("operation", list(SHAPES), ids=lambda one: one.name)
-def test_restricted_data_leaves_only_for_those_who_may_have_it(operation: Operation) -> None:
+def test_restricted_data_goes_only_to_permitted_recipients(operation: Operation) -> None:
     content = next((n for n, role in operation.roles.items() if role != "recipient"), "")
     made = call(operation, tainted=content, data_caps=FOR_BOB.caps)
     decision = check_step(made, around(made, FOR_BOB))
@@ -151,7 +150,7 @@ def test_a_failing_command_is_a_result(sandbox: ScriptedSandbox) -> None:
     assert found == {"exit_code": 3, "output": "hm"}
 
 
-def test_what_is_committed_is_a_commit(sandbox: ScriptedSandbox) -> None:
+def test_git_commit_commits_all_changes(sandbox: ScriptedSandbox) -> None:
     registry = ready_registry(sandbox, Noted())
     steps = [
         *json.loads(one("run_command", command="git init -q . && git config user.email a@b.c "
@@ -162,7 +161,7 @@ def test_what_is_committed_is_a_commit(sandbox: ScriptedSandbox) -> None:
     assert result(run(json.dumps(steps), registry), 2) == {"exit_code": 0, "output": "Add f"}
 
 
-def test_a_model_that_reads_data_gives_text_and_fields(sandbox: ScriptedSandbox) -> None:
+def test_model_operations_return_text_and_fields(sandbox: ScriptedSandbox) -> None:
     registry = ready_registry(sandbox, Noted(), ["shorter", '{"name": "Bob", "more": 1}'])
     assert result(run(one("summarise", text="long"), registry)) == "shorter"
     fields = result(run(one("extract", text="x", fields=["name", "city"]), registry))
@@ -170,26 +169,24 @@ def test_a_model_that_reads_data_gives_text_and_fields(sandbox: ScriptedSandbox)
 
 
 @pytest.mark.parametrize("said", ["", "no JSON", "[1]", '{"a": NaN}', "[" * 900 + "]" * 900])
-def test_a_model_that_does_not_extract_is_a_failed_step(
-    sandbox: ScriptedSandbox, said: str
-) -> None:
+def test_an_invalid_reply_of_a_model_fails_the_step(sandbox: ScriptedSandbox, said: str) -> None:
     registry = ready_registry(sandbox, Noted(), [said])
     assert run(one("extract", text="x", fields=["a"]), registry).outcomes[0].status == "failed"
 
 
-def test_what_leaves_is_what_the_plan_says(sandbox: ScriptedSandbox) -> None:
-    noted = Noted()
-    registry = ready_registry(sandbox, noted)
+def test_operations_outside_get_the_arguments_of_the_plan(sandbox: ScriptedSandbox) -> None:
+    actions = Noted()
+    registry = ready_registry(sandbox, actions)
     run(one("send_email", to=["a@example.org"], subject="s", body={"k": 1}), registry)
     run(one("git_push", remote="origin", branch="work"), registry)
     run(one("run_blueprint", blueprint="review", intent="look"), registry)
-    assert noted.mails == [Mail(to=("a@example.org",), subject="s", body='{\n "k": 1\n}')]
-    assert (noted.pushes, noted.runs) == ([("origin", "work")], [("review", "look")])
+    assert actions.mails == [Mail(to=("a@example.org",), subject="s", body='{\n "k": 1\n}')]
+    assert (actions.pushes, actions.runs) == ([("origin", "work")], [("review", "look")])
 
 
-def test_what_a_person_says_is_trusted(sandbox: ScriptedSandbox) -> None:
-    noted = Noted()
-    registry = ready_registry(sandbox, noted)
+def test_the_answer_of_a_person_is_trusted(sandbox: ScriptedSandbox) -> None:
+    actions = Noted()
+    registry = ready_registry(sandbox, actions)
     steps = [
         json.loads(one("read_file", path="q"))[0],
         {**json.loads(one("ask_person", question="x"))[0], "deps": [0],
@@ -200,10 +197,10 @@ def test_what_a_person_says_is_trusted(sandbox: ScriptedSandbox) -> None:
     sandbox.write_file("q", b"who?")
     made = run(json.dumps(steps), registry)
     assert made.outcomes[2].status == "done", made.outcomes
-    assert noted.mails[0].to == ("ann@example.com",)
+    assert actions.mails[0].to == ("ann@example.com",)
 
 
-def test_a_files_tags_are_on_what_was_read_also_by_another_name(sandbox: ScriptedSandbox) -> None:
+def test_a_file_read_through_a_link_has_the_tags_of_its_target(sandbox: ScriptedSandbox) -> None:
     registry = ready_registry(sandbox, Noted(), labels=LABELS)
     sandbox.write_file("hr/pay.md", b"secret")
     sandbox.exec(Command(argv=("ln", "-s", "hr/pay.md", "plain.md")))
@@ -220,7 +217,7 @@ def test_a_files_tags_are_on_what_was_read_also_by_another_name(sandbox: Scripte
         ("run_blueprint", {"blueprint": "review", "intent": "say what hr/pay.md holds"}),
     ],
 )
-def test_after_what_reads_any_file_the_workspace_may_hold_whatever_any_file_held(
+def test_a_command_gives_the_workspace_the_tags_of_all_files(
     sandbox: ScriptedSandbox, op: str, args: dict[str, Json]
 ) -> None:
     registry = ready_registry(sandbox, Noted(), labels=LABELS)
@@ -248,7 +245,7 @@ def test_after_what_reads_any_file_the_workspace_may_hold_whatever_any_file_held
         ("a.c", "abc", False),
     ],
 )
-def test_a_pattern_matches_as_it_reads(pattern: str, path: str, expected: bool) -> None:
+def test_file_patterns_match_paths(pattern: str, path: str, expected: bool) -> None:
     assert matches_any([pattern], path) == expected
     assert (
         bool(FileLabels(caps={pattern: frozenset({"x"})}).label_for(f"./{path}").caps) == expected

@@ -1,4 +1,4 @@
-"""Plans that are no plans: each is refused with one line, whatever a model made of it."""
+"""Parsing and checking plans: invalid ones are refused with one line."""
 
 import json
 
@@ -6,8 +6,7 @@ import pytest
 
 from contracts.errors import PlanInvalid
 from contracts.tool import Denied
-from policy.plan.plan_check import check_plan
-from policy.plan.plan_json import MAX_CHARS, MAX_STEPS, parse_plan, plan_schema
+from policy.plan.plan_json import MAX_CHARS, MAX_STEPS, check_plan, parse_plan, plan_schema
 from policy.types import Ref
 from tests.support.worlds import AUTHORITY, REGISTRY, SEED, plan
 
@@ -19,7 +18,7 @@ def step(**changed: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (SEED[:120], "not JSON"),
         ("", "not JSON"),
@@ -31,8 +30,8 @@ def step(**changed: object) -> str:
         (step(args={"path": float("nan")}), "NaN is no JSON number"),
         ('[{"op": "read_file", "args": {"path": 1e400}}]', "1e400 is no JSON number"),
         ('[{"op": "read_file", "args": {"path": 1' + "0" * 5000 + "}}]", "not JSON"),
-        ("[" * 120 + "]" * 120, "nested more than 100 deep"),
-        ("[" * 100_000, "nested more than 100 deep"),
+        ("[" * 120 + "]" * 120, "nested more than 28 levels"),
+        ("[" * 100_000, "nested more than 28 levels"),
         (step(extra=1), "malformed at /0/extra"),
         (step(deps=["0"]), "malformed at /0/deps/0"),
         (step(deps=[True]), "malformed at /0/deps/0"),
@@ -57,13 +56,13 @@ def step(**changed: object) -> str:
         (" " * (MAX_CHARS + 1), "characters, more than"),
     ],
 )
-def test_json_that_is_no_plan_is_refused(text: str, told: str) -> None:
-    with pytest.raises(PlanInvalid, match=told):
+def test_invalid_plan_json_is_refused(text: str, message: str) -> None:
+    with pytest.raises(PlanInvalid, match=message):
         parse_plan(text, prompt="p")
 
 
 @pytest.mark.parametrize(
-    ("changes", "argument", "told"),
+    ("changes", "argument", "message"),
     [
         ({"op": "launch_rocket"}, "/op", "no operation 'launch_rocket'; known: fetch"),
         ({"args": {"path": "a", "mode": "w"}}, "/mode", "takes no 'mode'"),
@@ -84,15 +83,15 @@ def test_json_that_is_no_plan_is_refused(text: str, told: str) -> None:
     ],
 )
 def test_a_plan_that_cannot_work_is_denied_before_anything_runs(
-    changes: dict[str, object], argument: str, told: str
+    changes: dict[str, object], argument: str, message: str
 ) -> None:
     decision = check_plan(plan(step(**changes)), REGISTRY, AUTHORITY)
     assert isinstance(decision, Denied)
     assert decision.argument == argument
-    assert told in decision.reason
+    assert message in decision.reason
 
 
-def test_two_steps_that_wait_for_each_other_are_denied() -> None:
+def test_circular_dependencies_are_denied() -> None:
     one, other = json.loads(READ), json.loads(READ)
     cycle = json.dumps([{**one, "deps": [1]}, {**other, "deps": [0]}])
     assert isinstance(check_plan(plan(cycle), REGISTRY, AUTHORITY), Denied)
@@ -103,11 +102,11 @@ def test_a_bare_reference_becomes_a_typed_one() -> None:
     assert read.args["attachment_ref"] == {"$ref": "step0.result"}
 
 
-def test_a_plan_is_read_as_a_list_or_as_an_object_with_its_steps() -> None:
+def test_a_plan_is_a_list_or_an_object_with_steps() -> None:
     assert plan(SEED) == plan(f'{{"steps": {SEED}}}')
 
 
-def test_a_plan_is_named_by_its_steps() -> None:
+def test_the_id_of_a_plan_depends_on_its_steps() -> None:
     text = step(args={"path": "a"})
     assert plan(text).id == plan(json.dumps(json.loads(text), indent=3)).id
     assert plan(text).id != plan(step(args={"path": "b"})).id
@@ -115,7 +114,7 @@ def test_a_plan_is_named_by_its_steps() -> None:
     assert again.id == plan(SEED).id
 
 
-def test_control_flow_is_read() -> None:
+def test_when_foreach_and_retry_are_parsed() -> None:
     read = plan(step(when={"$ref": "step0.result/ok"}, foreach={"$ref": "input.x"}, retry=2))
     assert (read.steps[0].when, read.steps[0].foreach) == (Ref("step0", ("ok",)), Ref("input.x"))
     assert read.steps[0].retry == 2

@@ -1,4 +1,4 @@
-"""What holds for every plan: untrusted bytes change no decision, and labels only grow."""
+"""Properties of every plan: untrusted bytes change no decision, and labels only grow."""
 
 import json
 import random
@@ -16,20 +16,20 @@ SOME = frozenset({"READ", "WRITE", "SEND"})
 
 
 def inputs(untrusted: random.Random) -> dict[str, Entity]:
-    """Inputs of every kind; the bytes of the untrusted ones are drawn anew."""
+    """Return inputs of every kind, with random bytes in the untrusted ones."""
 
-    def held(label: Label, value: Json) -> Entity:
+    def labelled(label: Label, value: Json) -> Entity:
         return Entity(content=value, label=label, origin="input")
 
     def bytes_() -> Json:
         return untrusted.choice([untrusted.randbytes(4).hex(), "bob", "", 0, True, None])
 
     return {
-        "input.clean": held(CLEAN, shaped(lambda: "bob")),
-        "input.pii": held(PII, shaped(lambda: "bob")),
-        "input.web": held(WEB, shaped(bytes_)),
-        "input.both": held(BOTH, shaped(bytes_)),
-        "place.shelf": held(CLEAN, "shelf"),
+        "input.clean": labelled(CLEAN, shaped(lambda: "bob")),
+        "input.pii": labelled(PII, shaped(lambda: "bob")),
+        "input.web": labelled(WEB, shaped(bytes_)),
+        "input.both": labelled(BOTH, shaped(bytes_)),
+        "place.shelf": labelled(CLEAN, "shelf"),
     }
 
 
@@ -54,18 +54,18 @@ def test_rewriting_untrusted_bytes_changes_no_decision_and_no_steering_argument(
 
 def test_labels_only_grow() -> None:
     for number, (plan, grants) in enumerate(plans()[:300]):
-        told = run(plan, inputs(random.Random(number)), grants)  # noqa: S311
-        assert told.run is not None
-        world = told.run.context()
+        result = run(plan, inputs(random.Random(number)), grants)  # noqa: S311
+        assert result.run is not None
+        world = result.run.context()
         for entity in world.entities.values():
             sources = [world.entities[source].label for source in entity.sources]
             assert entity.label.covers(join_labels(sources))
 
 
-def test_every_decision_is_made_again_from_its_note_alone() -> None:
+def test_every_decision_can_be_repeated_from_its_record() -> None:
     for number, (plan, grants) in enumerate(plans()[:200]):
-        told = run(plan, inputs(random.Random(number)), grants)  # noqa: S311
-        for draft in told.drafts:
+        result = run(plan, inputs(random.Random(number)), grants)  # noqa: S311
+        for draft in result.drafts:
             if draft.kind == "decision":
                 question = json.loads(canonical_json(draft.body["question"]))
                 again = redecide(question)

@@ -1,4 +1,4 @@
-"""Exports of event logs: taken in whole, or not at all."""
+"""Exports of event logs: merged as a whole or not at all."""
 
 import json
 from collections.abc import Callable
@@ -8,10 +8,10 @@ from sqlalchemy import text
 
 from contracts.entity import Entity, Label
 from policy.errors import EventsInvalid, LogDamaged
+from policy.log.data_flow import data_flow, entities_losing_tags
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
-from policy.log.jsonl import export_lines, read_export
-from policy.log.taint import data_flow, entities_losing_tags
+from policy.log.export import export_lines, read_export
 from policy.log.verify import verify
 from tests.support.policy import OpenLog, draft, entity, three_events
 
@@ -25,7 +25,7 @@ def lines(open_log: OpenLog) -> Lines:
     return list(export_lines(log.history()))
 
 
-def test_two_logs_become_one_and_the_same(log: EventLog, open_log: OpenLog) -> None:
+def test_two_merged_logs_are_equal(log: EventLog, open_log: OpenLog) -> None:
     theirs = open_log("theirs")
     three_events(log)
     three_events(theirs)
@@ -42,17 +42,17 @@ def test_two_logs_become_one_and_the_same(log: EventLog, open_log: OpenLog) -> N
     assert verify(theirs).ok
 
 
-def test_an_export_brings_back_what_was_cut_off_however_often(log: EventLog) -> None:
+def test_an_export_restores_truncated_events(log: EventLog) -> None:
     from tests.support.policy import cut
 
     three_events(log)
-    kept = list(export_lines(log.history()))
+    exported = list(export_lines(log.history()))
     for _ in range(2):
         for _ in range(2):
             cut(log, newest(log))
         with pytest.raises(LogDamaged):
             log.append([draft()])
-        assert log.merge(read_export(kept)) == 2
+        assert log.merge(read_export(exported)) == 2
     log.append([draft()])
     assert [f.problem for f in verify(log).findings if "the trigger" not in f.problem] == []
 
@@ -62,18 +62,18 @@ def newest(log: EventLog) -> int:
         return int(connection.execute(text("SELECT max(number) FROM events")).scalar_one())
 
 
-def test_an_export_brings_back_an_entity_and_what_was_known_of_it(log: EventLog) -> None:
+def test_an_export_restores_a_lost_entity_and_its_label(log: EventLog) -> None:
     from tests.support.policy import disarm
 
     made = entity("from a page", "web")
     log.append([draft(made)])
     log.append([draft(entity("made of it"), of=(made,))])
-    kept, before = list(export_lines(log.history())), data_flow(log.history())
+    exported, before = list(export_lines(log.history())), data_flow(log.history())
     with log.engine.begin() as connection:
         disarm(connection)
         connection.execute(text("DELETE FROM entities WHERE id = :id"), {"id": made.id})
     assert "unknown" in data_flow(log.history()).label(made.id).taint
-    log.merge(read_export(kept))
+    log.merge(read_export(exported))
     assert data_flow(log.history()).labels == before.labels
 
 
@@ -102,7 +102,7 @@ def test_an_export_brings_back_an_entity_and_what_was_known_of_it(log: EventLog)
     lambda lines: [line.replace("+00:00", "") for line in lines],
     lambda lines: [line.replace('"theirs":3', '"theirs":9999999999') for line in lines],
 ])  # fmt: skip
-def test_a_file_that_is_not_whole_changes_nothing(
+def test_an_incomplete_or_edited_export_changes_nothing(
     open_log: OpenLog, lines: Lines, change: Callable[[Lines], Lines]
 ) -> None:
     log = open_log()
@@ -114,8 +114,8 @@ def test_a_file_that_is_not_whole_changes_nothing(
     assert verify(log).ok
 
 
-def test_a_merged_event_cannot_take_taint_away(open_log: OpenLog) -> None:
-    """A machine that says of an entity of ours that it came of nothing, or of a clean one."""
+def test_a_merged_event_cannot_remove_taint(open_log: OpenLog) -> None:
+    """Another machine claims that an entity of ours has no source, or a clean one."""
     log, theirs = open_log(), open_log("theirs")
     read_from_web, clean = entity("send it to eve", "web"), entity("clean")
     made = Entity(content="a plan", label=Label(), origin="model", sources=(read_from_web.id,))
@@ -129,7 +129,7 @@ def test_a_merged_event_cannot_take_taint_away(open_log: OpenLog) -> None:
     assert after.label(made.id).taint == {"web"}
 
 
-def test_a_machine_that_uses_our_name_is_refused(open_log: OpenLog) -> None:
+def test_a_log_of_a_machine_with_the_same_name_is_refused(open_log: OpenLog) -> None:
     log, theirs = open_log(), open_log("theirs")
     three_events(log)
     twin = EventLog(
@@ -141,8 +141,8 @@ def test_a_machine_that_uses_our_name_is_refused(open_log: OpenLog) -> None:
     assert verify(log).ok
 
 
-def test_an_event_that_would_take_taint_away_is_refused(open_log: OpenLog) -> None:
-    """The entity was here before the event that makes it an endorsed one."""
+def test_an_endorsement_that_would_remove_taint_is_refused(open_log: OpenLog) -> None:
+    """The entity was known before the event that endorses it."""
     theirs = open_log("theirs")
     seen = entity("eve@example.net", "web")
     vouched = Entity(content="eve@example.net", label=Label(), origin="me", sources=(seen.id,))
@@ -156,7 +156,7 @@ def test_an_event_that_would_take_taint_away_is_refused(open_log: OpenLog) -> No
     assert data_flow(log.history()).label(vouched.id).taint == {"web"}
 
 
-def test_an_endorsement_counts_only_with_an_approval_that_came_before(open_log: OpenLog) -> None:
+def test_an_endorsement_needs_an_earlier_approval(open_log: OpenLog) -> None:
     log = open_log()
     seen = entity("eve@example.net", "web", caps=("share_with:bob",))
     vouched = Entity(content="eve@example.net", label=Label(), origin="me", sources=(seen.id,))
@@ -175,7 +175,7 @@ def test_an_endorsement_counts_only_with_an_approval_that_came_before(open_log: 
     assert data_flow(log.history()).label(vouched.id).taint == {"web"}, "the first one still counts"
 
 
-def test_an_approved_endorsement_leaves_the_taint_behind_until_it_is_revoked(
+def test_an_approved_endorsement_removes_taint_until_it_is_revoked(
     open_log: OpenLog,
 ) -> None:
     log = open_log()
@@ -190,7 +190,7 @@ def test_an_approved_endorsement_leaves_the_taint_behind_until_it_is_revoked(
     assert data_flow(log.history()).label(vouched.id).taint == {"web"}
 
 
-def test_an_export_is_made_of_plain_lines(lines: Lines) -> None:
+def test_an_export_has_one_json_object_per_line(lines: Lines) -> None:
     kinds = [next(iter(json.loads(line))) for line in lines[1:]]
     assert kinds == ["entity"] * 3 + ["event"] * 3
 

@@ -8,8 +8,8 @@ from datetime import datetime
 import pytest
 
 from contracts.entity import Entity, Label
-from policy.log.history import History
-from policy.log.prov import prov_document
+from policy.log.events import History
+from policy.log.export import prov_document
 from tests.support.policy import OpenLog, draft, entity, three_events
 
 REFERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -20,7 +20,7 @@ REFERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "wasInfluencedBy": {"prov:influencee": ("entity",), "prov:influencer": ("activity",)},
     "wasAssociatedWith": {"prov:activity": ("activity",), "prov:agent": ("agent",)},
 }
-"""PROV-JSON's relations, and which records each of their ends must be."""
+"""Relations of PROV-JSON, with the kind of record at each end."""
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def history(open_log: OpenLog) -> History:
     return log.history()
 
 
-def test_prov_json_keeps_the_rules_of_prov(history: History) -> None:
+def test_prov_json_is_valid_prov(history: History) -> None:
     document = json.loads(json.dumps(prov_document(history)))
     assert document["prefix"] == {"harness": "urn:harness:"}
     records = {kind: document[kind] for kind in ("entity", "activity", "agent")}
@@ -58,14 +58,14 @@ def test_prov_json_keeps_the_rules_of_prov(history: History) -> None:
     assert not set(records["entity"]) & set(records["activity"])
 
 
-def test_prov_json_tells_all_that_happened(history: History) -> None:
+def test_prov_json_has_every_event_and_entity(history: History) -> None:
     document = prov_document(history)
     events = history.events.values()
     assert len(document["activity"]) == len(history.events) == 5
     assert len(document["entity"]) == len(history.entities)
     assert len(document["used"]) == sum(len(event.consumes) for event in events)
-    told = len(document["wasGeneratedBy"]) + len(document["wasInfluencedBy"])
-    assert told == sum(len(event.produces) for event in events)
+    produced = len(document["wasGeneratedBy"]) + len(document["wasInfluencedBy"])
+    assert produced == sum(len(event.produces) for event in events)
 
 
 def test_an_empty_history_is_an_empty_document() -> None:

