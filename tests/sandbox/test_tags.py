@@ -7,8 +7,7 @@ import pytest
 from contracts.sandbox import Sandbox
 from sandbox.branches import publish_branch
 from sandbox.bundles import bundle_base
-from sandbox.repos import BaseCommit, fetch_base
-from sandbox.tags import WELL_FORMED
+from sandbox.repos import WELL_FORMED_TAG, BaseCommit, fetch_base
 from sandbox.workspace import clone_into_sandbox
 from tests.support.git_repos import commit_files, every_byte, git_output, run_git
 from tests.support.workspace_work import BRANCH, inside, taken
@@ -138,4 +137,4 @@ def test_a_run_after_the_room_was_given_back_has_its_tags(
 )
 def test_a_ref_that_is_no_well_formed_tag_is_left_out(name: str) -> None:
     """A server may list any; the file of tags is written by us."""
-    assert not WELL_FORMED.fullmatch(f"refs/tags/{name}".encode())
+    assert not WELL_FORMED_TAG.fullmatch(f"refs/tags/{name}".encode())
