@@ -18,12 +18,12 @@ from contracts.sandbox import (
 )
 from sandbox import files
 from sandbox.engine import DockerEngine
-from sandbox.output import HeadAndTail
+from sandbox.output import CommandOutput
 from sandbox.port_forward import PortForward, check_port
 from sandbox.snapshots import ChangeDetector, SnapshotStore, sandbox_time
 from sandbox.spec import SandboxLimits, SandboxSpec, container_labels, create_flags
 from sandbox.supervisor.frames import STDERR, STDOUT
-from sandbox.supervisor_client import GRACE_S, SupervisorClient, SupervisorReport, SupervisorSilent
+from sandbox.supervisor_client import GRACE_S, SupervisorClient, SupervisorSilent
 
 _STREAMS: Mapping[int, Stream] = {STDOUT: "stdout", STDERR: "stderr"}
 
@@ -107,12 +107,10 @@ class DockerSandbox:
 
     def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
         """Run argv in the sandbox and wait for it; see `Sandbox.exec`."""
-        kept = {kind: HeadAndTail(command.output_limit) for kind in _STREAMS}
+        output = CommandOutput(command.output_limit, on_output)
 
         def take(kind: int, chunk: bytes) -> None:
-            kept[kind].append(chunk)
-            if on_output is not None:
-                on_output(_STREAMS[kind], chunk)
+            output.append(_STREAMS[kind], chunk)
 
         request = {
             "task": "exec",
@@ -130,7 +128,8 @@ class DockerSandbox:
             link.close(reason)
             self._engine.remove(container)
             raise SandboxLost(reason) from error
-        return _result(report, kept[STDOUT], kept[STDERR])
+        ended = report.model_dump(exclude={"error", "errno"})
+        return output.add_to(ExecResult(**ended))
 
     def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
         """Give the bytes of a regular file; see `Sandbox.read_file`."""
@@ -226,7 +225,7 @@ class DockerSandbox:
 
     def _greet(self) -> SupervisorClient:
         """Attach to the container's stream and send the hello, which waits for the supervisor."""
-        self._link = SupervisorClient(*self._engine.attach(self.container_id))
+        self._link = SupervisorClient(self._engine.attach(self.container_id))
         self._link.send_hello(ttl_s=self._spec.ttl_s, disk_mb=self._spec.limits.disk_mb)
         return self._link
 
@@ -243,29 +242,3 @@ def _not_ended(command: Command, limits: SandboxLimits) -> str:
         f"command may start processes without end (a sandbox may have {limits.pids} of them), or "
         "this machine may be overloaded"
     )
-
-
-def _result(report: SupervisorReport, stdout: HeadAndTail, stderr: HeadAndTail) -> ExecResult:
-    launch_error = report.get("launch_error")
-    return ExecResult(
-        exit_code=_number(report, "exit_code"),
-        stdout=stdout.value,
-        stderr=stderr.value,
-        duration_ms=_number(report, "duration_ms"),
-        timed_out=report.get("timed_out") is True,
-        out_of_memory=report.get("out_of_memory") is True,
-        out_of_disk=report.get("out_of_disk") is True,
-        out_of_processes=report.get("out_of_processes") is True,
-        truncated=stdout.truncated or stderr.truncated,
-        stdout_size=stdout.size,
-        stderr_size=stderr.size,
-        killed_children=_number(report, "killed_children"),
-        launch_error=None if launch_error is None else str(launch_error),
-    )
-
-
-def _number(report: SupervisorReport, name: str) -> int:
-    value = report.get(name, 0)
-    if not isinstance(value, int):
-        raise SandboxLost(f"the supervisor reports {name}={value!r}, wanted a whole number")
-    return value

@@ -10,11 +10,10 @@ from queue import Empty, SimpleQueue
 from contracts.errors import HarnessError, SandboxLost, Unavailable
 from contracts.sandbox import Connect
 from sandbox import wire
-from sandbox.flow_control import ReceiveQueue, SendCredit
 from sandbox.supervisor.frames import CHUNK, DONE, INPUT, STDOUT, STOP, TAKEN
 from sandbox.supervisor.port_forward import CONNECTION_WINDOW, MAX_CONNECTIONS, NUMBER
 from sandbox.supervisor_client import START_TIMEOUT_S, SupervisorClient
-from sandbox.wire import Frame
+from sandbox.wire import Frame, ReceiveQueue, SendCredit
 
 _PLACES = 2 * MAX_CONNECTIONS
 """Twice as many, as the supervisor may open a connection before we have closed an ended one."""
@@ -59,8 +58,8 @@ class PortForward:
         except SandboxLost as error:
             self._answers.put(error)
         else:
-            reason = report.get("error")
-            self._answers.put(Unavailable(f"wanted port {port} inside the sandbox: {reason}"))
+            reason = f"wanted port {port} inside the sandbox: {report.error}"
+            self._answers.put(Unavailable(reason))
 
     def _take(self, _: int, number: bytes) -> None:
         """Take a number: the first is the port, each further one the channel of a connection."""

@@ -21,6 +21,7 @@ from sandbox.reap import list_sandboxes
 from sandbox.spec import SandboxLimits, SandboxSpec
 from tests.support.sandboxes import SLEEP, StartSandbox, begin
 from tests.support.waiting import LONG_S, wait_until
+from tests.support.workspace_work import run_as_root
 
 pytestmark = pytest.mark.docker
 
@@ -71,10 +72,7 @@ def test_a_killed_supervisor_is_lost(engine: DockerEngine, start_sandbox: StartS
 def test_root_inside_cannot_kill_the_supervisor(
     engine: DockerEngine, docker_sandbox: DockerSandbox
 ) -> None:
-    stream, _ = engine.run(docker_sandbox.container_id, ("sh", "-c", "kill -9 1; kill -19 1"))
-    while stream.receive():
-        pass
-    stream.close()
+    run_as_root(engine, docker_sandbox.container_id, "kill -9 1; kill -19 1")
     assert docker_sandbox.exec(Command(argv=("true",))).ok
 
 
