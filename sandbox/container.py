@@ -48,27 +48,26 @@ class DockerSandbox:
         self._touched = ChangeDetector()
 
     @classmethod
-    def start(cls, engine: DockerEngine, spec: SandboxSpec) -> Self:
-        """Start a sandbox; leave no container behind if that fails.
+    def start(
+        cls,
+        engine: DockerEngine,
+        spec: SandboxSpec,
+        *,
+        checkpoint: SnapshotId | None = None,
+        shelf: SnapshotStore | None = None,
+    ) -> Self:
+        """Start a sandbox, with the files of a checkpoint or else of the image.
+
+        If that fails, no container is left behind.
 
         Raises:
-            DockerUnavailable, ImageUnavailable, SandboxLost.
+            DockerUnavailable, ImageUnavailable.
+            SandboxLost: the checkpoint is gone, or the container ended at once.
         """
-        return cls(engine, spec).start_container()
-
-    def start_container(self) -> Self:
-        """Start the container and return this sandbox; see `start`."""
-        return self._started(self._spec.image)
-
-    @classmethod
-    def resume(cls, engine: DockerEngine, spec: SandboxSpec, checkpoint: SnapshotId) -> Self:
-        """Start a sandbox with the files of a checkpoint instead of the image's.
-
-        Raises:
-            DockerUnavailable.
-            SandboxLost: the checkpoint is gone.
-        """
-        return cls(engine, spec)._started(checkpoint)
+        made = cls(engine, spec, shelf)
+        with made._torn_down_on_error():
+            made._boot(checkpoint or spec.image)
+        return made
 
     @classmethod
     def adopt(cls, engine: DockerEngine, spec: SandboxSpec, container: str) -> Self:
@@ -93,7 +92,9 @@ class DockerSandbox:
         """
         forked = type(self)(self._engine, self._spec, self._shelf)
         forked._forwards = dict(self._forwards)
-        return forked._started(snapshot)
+        with forked._torn_down_on_error():
+            forked._boot(snapshot)
+        return forked
 
     @property
     def work_dir(self) -> str:
@@ -196,11 +197,6 @@ class DockerSandbox:
 
     def __exit__(self, *_: object) -> None:
         self.teardown()
-
-    def _started(self, image: str) -> Self:
-        with self._torn_down_on_error():
-            self._boot(image)
-        return self
 
     @contextmanager
     def _torn_down_on_error(self) -> Iterator[None]:

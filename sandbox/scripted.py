@@ -32,7 +32,7 @@ from sandbox.local_process import follow, start
 from sandbox.port_forward import check_port
 from sandbox.relay import relay
 from sandbox.supervisor.frames import shorten
-from sandbox.supervisor.tasks import open_regular
+from sandbox.supervisor.launch import open_regular
 
 _RESET: Final = struct.pack("ii", 1, 0)
 

@@ -63,7 +63,7 @@ def test_what_goes_on_with_the_files_of_a_warm_one_is_none_of_the_pool(
         kept = sandbox.checkpoint(ttl_s=60)
         with (
             sandbox.fork(sandbox.snapshot()) as fork,
-            DockerSandbox.resume(engine, spec, kept) as resumed,
+            DockerSandbox.start(engine, spec, checkpoint=kept) as resumed,
         ):
             pool.fill()
             for one in (fork, resumed):
