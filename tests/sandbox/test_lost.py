@@ -89,7 +89,9 @@ def test_a_sandbox_that_dies_while_starting_leaves_nothing(engine: DockerEngine)
     assert list_sandboxes(engine, "harness-tests-none") == ()
 
 
-def test_no_engine_says_where_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_an_engine_names_the_address_and_a_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/docker.sock")
     spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests", run_id="test")
     with pytest.raises(DockerUnavailable, match=r"/no/such/docker\.sock.*DOCKER_HOST"):

@@ -69,7 +69,7 @@ def test_frames_are_whole_however_they_are_cut(cut: int) -> None:
         HEADER.pack(MAGIC, 99, 1, 0),
     ],
 )
-def test_what_is_no_frame_is_refused(data: bytes) -> None:
+def test_invalid_frames_are_refused(data: bytes) -> None:
     with pytest.raises(SandboxLost, match="no frame"):
         list(FrameReader().feed(data))
 
@@ -116,7 +116,7 @@ class Unreadable(PlainStream):
         raise ValueError("descriptor out of range")
 
 
-def test_whatever_ends_the_reading_wakes_who_waits() -> None:
+def test_any_error_in_the_reader_wakes_waiting_callers() -> None:
     ours, theirs = socket.socketpair()
     lost = pytest.raises(SandboxLost, match="out of range")
     with theirs, closing(SupervisorClient(Unreadable(ours))) as link, lost:
@@ -124,7 +124,7 @@ def test_whatever_ends_the_reading_wakes_who_waits() -> None:
 
 
 @pytest.mark.parametrize("kind", [STDOUT, TAKEN])
-def test_a_supervisor_that_sends_more_than_it_may_is_lost(kind: int) -> None:
+def test_a_supervisor_that_exceeds_its_window_is_a_lost_sandbox(kind: int) -> None:
     first = encode(STDOUT, 1, b"x")
     flood = docker_frame(first + encode(kind, 1, b"x" * CHUNK) * (2 * WINDOW // CHUNK))
 
@@ -144,7 +144,7 @@ def test_a_supervisor_that_sends_more_than_it_may_is_lost(kind: int) -> None:
         (encode(STDERR, 1, b"[]") + encode(DONE, 1, b"{}"), "no report"),
     ],
 )
-def test_a_file_that_is_no_file_and_no_error_is_a_lost_sandbox(answer: bytes, message: str) -> None:
+def test_an_invalid_answer_to_a_file_request_is_a_lost_sandbox(answer: bytes, message: str) -> None:
     with link_to(lambda _: docker_frame(answer)) as link, pytest.raises(SandboxLost, match=message):
         files.read_file(link, "/workspace", "f", limit=10)
 
