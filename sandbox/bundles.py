@@ -76,6 +76,7 @@ def unbundle_work(bundle: bytes, base: BaseCommit, branch: str) -> str:
     try:
         with our_repository(base.bare) as repository:
             repository.git.output("index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack)
+            # A pack can lack objects that its commit refers to: walk all before a ref is set.
             repository.git.rev_list("--objects", "--quiet", commit, "--not", base.commit, "--")
             _check_path_count(repository, base.commit, commit)
             repository.git.update_ref(ref, commit)

@@ -31,16 +31,16 @@ _STREAMS: Mapping[int, Stream] = {STDOUT: "stdout", STDERR: "stderr"}
 class DockerSandbox:
     """A `Sandbox` in a container: no network, no mounts, commands run as uid 1000.
 
-    Safe to use from several threads, except that `restore` ends what others are running.
+    Safe to use from several threads, except that `restore` ends the commands of other threads.
     """
 
     def __init__(
-        self, engine: DockerEngine, spec: SandboxSpec, shelf: SnapshotStore | None = None
+        self, engine: DockerEngine, spec: SandboxSpec, store: SnapshotStore | None = None
     ) -> None:
         self._engine = engine
         self._spec = spec
-        self._shelf = shelf or SnapshotStore(engine)
-        self._shelf.acquire()
+        self._store = store or SnapshotStore(engine)
+        self._store.acquire()
         self._containers: list[str] = []
         self._forwards: dict[int, Connect] = {}
         self._link: SupervisorClient | None = None
@@ -54,7 +54,7 @@ class DockerSandbox:
         spec: SandboxSpec,
         *,
         checkpoint: SnapshotId | None = None,
-        shelf: SnapshotStore | None = None,
+        store: SnapshotStore | None = None,
     ) -> Self:
         """Start a sandbox, with the files of a checkpoint or else of the image.
 
@@ -64,7 +64,7 @@ class DockerSandbox:
             DockerUnavailable, ImageUnavailable.
             SandboxLost: the checkpoint is gone, or the container ended at once.
         """
-        made = cls(engine, spec, shelf)
+        made = cls(engine, spec, store)
         with made._torn_down_on_error():
             made._boot(checkpoint or spec.image)
         return made
@@ -90,7 +90,7 @@ class DockerSandbox:
         Raises:
             SandboxLost: the snapshot is gone.
         """
-        forked = type(self)(self._engine, self._spec, self._shelf)
+        forked = type(self)(self._engine, self._spec, self._store)
         forked._forwards = dict(self._forwards)
         with forked._torn_down_on_error():
             forked._boot(snapshot)
@@ -133,7 +133,7 @@ class DockerSandbox:
         return output.add_to(ExecResult(**ended))
 
     def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
-        """Give the bytes of a regular file; see `Sandbox.read_file`."""
+        """Return the bytes of a regular file; see `Sandbox.read_file`."""
         return files.read_file(self._live_link(), self.work_dir, path, limit=limit)
 
     def write_file(self, path: str, data: bytes) -> None:
@@ -154,7 +154,7 @@ class DockerSandbox:
     def snapshot(self) -> SnapshotId:
         """Save all files as an image; see `Sandbox.snapshot`."""
         self._live_link()
-        return self._shelf.snapshot(self.container_id, container_labels(self._spec))
+        return self._store.snapshot(self.container_id, container_labels(self._spec))
 
     def now(self) -> float:
         """Return the time of Docker's clock; see `LastingSandbox.now`."""
@@ -171,7 +171,7 @@ class DockerSandbox:
             SandboxLost: the sandbox is gone.
         """
         self._live_link()
-        return self._shelf.checkpoint(self.container_id, container_labels(self._spec), ttl_s)
+        return self._store.checkpoint(self.container_id, container_labels(self._spec), ttl_s)
 
     def restore(self, snapshot: SnapshotId) -> None:
         """Replace the container by one with the files of a snapshot; see `Sandbox.restore`."""
@@ -190,7 +190,7 @@ class DockerSandbox:
             self._containers.pop()
         if not self._closed:
             self._closed = True
-            self._shelf.release()
+            self._store.release()
 
     def __enter__(self) -> Self:
         return self

@@ -11,6 +11,7 @@ from sandbox.repos import BaseCommit
 DIFF_LIMIT = 1024 * 1024
 """Bytes of a diff that are kept; the whole of it is in the branch."""
 
+# No diff driver or text converter may run, whatever the attributes in a commit name.
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
 _BIG = 8 << 20
 """Bytes from which a file is not compared line by line: git takes forty bytes for each line."""

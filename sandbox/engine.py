@@ -112,7 +112,7 @@ class DockerEngine:
             try:
                 client.api.remove_container(container, force=True, v=True)
             except APIError as error:
-                if error.status_code != 409:
+                if error.status_code != 409:  # another caller is removing it
                     raise
                 client.api.wait(container, condition="removed")
 
@@ -145,6 +145,7 @@ class DockerEngine:
                 self.client(f"read the files of image {image[:19]}") as source,
                 self.client(f"make one layer of image {image[:19]}") as target,
             ):
+                # An import has no configuration: PATH and LANG of the image would be lost.
                 env = source.api.inspect_image(image)["Config"]["Env"] or []
                 changes = [
                     f"ENV {name}={json.dumps(value)}"
@@ -164,6 +165,7 @@ class DockerEngine:
 
         with self.client(f"remove image {image[:19]}") as client:
             try:
+                # Pruning would remove untagged parents too: older snapshots that are still needed.
                 client.api.remove_image(image, noprune=True)
             except ImageNotFound:
                 return True
@@ -226,6 +228,7 @@ def _connect(version: str) -> "DockerClient":
     import docker
 
     client = docker.from_env(version=version, timeout=_TIMEOUT_S)
+    # With them, requests would go to a company's proxy or trust its certificates only.
     client.api.trust_env = False
     return client
 

@@ -117,5 +117,6 @@ def _claim(engine: DockerEngine, container: RunningContainer) -> bool:
 
 def _kind(spec: SandboxSpec) -> str:
     """Return a digest that interchangeable sandboxes share; it covers the supervisor's code."""
+    # Labels hold process and time, which differ; the flags hold the supervisor's program.
     flags = create_flags(spec, idle_s=IDLE_S) | {"labels": {}, "work_dir": spec.work_dir}
     return hashlib.sha256(json.dumps(flags, sort_keys=True).encode()).hexdigest()[:16]

@@ -126,6 +126,7 @@ def _last_used(ref: Path) -> float:
 
 def _fetch(source: Source, store: Path) -> tuple[Path, tuple[str, ...]]:
     """Return the bare repository of a source with its commits, history and tags, and notices."""
+    # Two sources may have the same last component.
     digest = hashlib.sha256(source.address.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     bare = store / f"{_name(source.address)}-{digest}.git"
     with _locked(store, bare.name):
@@ -235,6 +236,7 @@ def _lines(words: Iterable[bytes]) -> bytes:
 @contextmanager
 def _locked(store: Path, name: str) -> Iterator[None]:
     store.mkdir(parents=True, exist_ok=True)
+    # Of two concurrent `git fetch`, one would fail at the lock of a ref or of `shallow`.
     with (store / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -104,6 +104,7 @@ class SupervisorClient:
             return wire.parse_report(frame.payload)
         finally:
             del self._inboxes[channel]
+            # After an error of `on_chunk` or Ctrl-C, the command must not run on unobserved.
             if not done and self._lost is None:
                 with suppress(SandboxLost):
                     self.send(wire.encode(STOP, channel))
@@ -188,7 +189,7 @@ class SupervisorClient:
     def _dispatch(self, frames: Iterator[Frame]) -> None:
         for frame in frames:
             inbox = self._inboxes.get(frame.channel)
-            if inbox is not None:
+            if inbox is not None:  # frames of an abandoned call may still arrive
                 inbox.put(frame)
 
     def _note(self, piece: memoryview) -> None:

@@ -116,6 +116,7 @@ class FrameReader:
 
 def _size(header: bytes) -> int:
     magic, kind, _, size = HEADER.unpack(header)
+    # A length is checked before any byte of it is read: four bytes can claim 4 GiB.
     if magic != MAGIC or not HELLO <= kind <= DONE or size > MAX_FRAME:
         raise SandboxLost(f"the supervisor sent no frame but {header!r}")
     return int(size)
@@ -169,6 +170,7 @@ class ReceiveQueue:
     def put(self, frame: Frame) -> None:
         """Add a frame; called only by the thread that reads the stream."""
         self._received += len(frame.payload)
+        # Empty frames count too: they take memory without any byte of payload.
         waiting = max(self._received - self._taken, self._frames.qsize())
         if waiting > self._window + CHUNK:
             raise SandboxLost("the supervisor sends more than it was asked for")
@@ -192,6 +194,7 @@ class ReceiveQueue:
     def acknowledge(self, channel: int, size: int) -> bytes:
         """Count bytes as taken; return the TAKEN frame to send, or nothing for a few bytes."""
         self._unacknowledged += size
+        # A frame for each read would double the number of frames of a busy stream.
         if self._unacknowledged < self._window // 4:
             return b""
         size, self._unacknowledged = self._unacknowledged, 0

@@ -156,6 +156,7 @@ def be_task(request: dict[str, Any], pipes: tuple[int, int, int]) -> NoReturn:
         signal.set_wakeup_fd(-1)
         for target, fd in enumerate(pipes):
             os.dup2(fd, target)
+        # Descriptors of other jobs are open in this fork.
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         os.setresuid(AGENT, AGENT, AGENT)
         TASKS[request["task"]](request)

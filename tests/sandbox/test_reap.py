@@ -142,7 +142,7 @@ class Dying(DockerEngine):
 
 spec = SandboxSpec(image=sys.argv[1], owner=sys.argv[2], run_id="r")
 store = SnapshotStore(engine := Dying(), max_layers=0)
-sandbox = DockerSandbox.start(engine, spec, shelf=store).__enter__()
+sandbox = DockerSandbox.start(engine, spec, store=store).__enter__()
 slim(engine, sandbox.container_id)
 sandbox.checkpoint(600)
 """
