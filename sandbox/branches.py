@@ -36,6 +36,7 @@ def publish_branch(
         return base.bare
     with users_repository(base.path) as repository:
         tip = repository.git.for_each_ref("--format=%(objectname)", ref)
+        # Never forced over a commit that this caller does not know.
         force = "+" if replaces is not None and replaces == tip else ""
         repository.git.fetch(
             "--no-write-fetch-head", "--no-auto-maintenance", "--no-tags",

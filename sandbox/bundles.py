@@ -4,15 +4,17 @@ The work is unpacked by `index-pack --strict`, not by `fetch`: git before 2.46 f
 `transfer.fsckObjects` when it fetches from a bundle.
 """
 
+import os
 import re
 from contextlib import closing
 from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from contracts.errors import GitFailed, WorkRefused
-from sandbox.git import Repository, branch_ref, our_repository
-from sandbox.repos import BaseCommit
-from sandbox.tags import bare_view_with_tags
+from sandbox.git import OURS, Repository, RuledGit, branch_ref, our_repository
+from sandbox.repos import PACKED_REFS, TAGS_FILE, BaseCommit, present_objects
 
 NEW_PATHS = 200_000
 """Files and directories that the work may have more than the base: ten trees can make a million."""
@@ -30,11 +32,35 @@ class BaseBundle(NamedTuple):
 
 def bundle_base(base: BaseCommit) -> BaseBundle:
     """Return a bundle of the base commit under `base.ref`, with its history and its tags."""
-    with bare_view_with_tags(base.bare, base.commit, base.ref) as (view, tags):
-        path = view / "base.bundle"
+    # Made from a temporary repository that has these refs only and borrows the objects.
+    with TemporaryDirectory(prefix="harness-") as folder:
+        view = Path(folder)
+        RuledGit(view, OURS).init("--quiet", "--bare", "--template=")
+        (view / "objects/info").mkdir(exist_ok=True)
+        (view / "objects/info/alternates").write_bytes(os.fsencode(base.bare / "objects") + b"\n")
+        if (shallow := base.bare / "shallow").exists():
+            (view / "shallow").write_bytes(shallow.read_bytes())
+        (view / "packed-refs").write_bytes(PACKED_REFS + b"".join(_usable_tags(base.bare)))
+        line = "%(objectname) %(refname)%(if)%(*objectname)%(then)%0a^%(*objectname)%(end)"
         with our_repository(view) as repository:
-            repository.git.bundle("create", "--quiet", str(path), "--all")
-        return BaseBundle(path.read_bytes(), tags)
+            tags = repository.git.output(
+                "for-each-ref", f"--format={line}", f"--merged={base.commit}", "refs/tags"
+            )
+            refs = PACKED_REFS + f"{base.commit} {base.ref}\n".encode() + tags
+            (view / "packed-refs").write_bytes(refs)
+            repository.git.bundle("create", "--quiet", "base.bundle", "--all")
+        return BaseBundle((view / "base.bundle").read_bytes(), PACKED_REFS + tags)
+
+
+def _usable_tags(bare: Path) -> list[bytes]:
+    """Return the lines on the tags whose objects exist: `git gc` drops them, as no ref does."""
+    try:
+        lines = (bare / TAGS_FILE).read_bytes().splitlines(keepends=True)[1:]
+    except FileNotFoundError:  # a repository that an older version made
+        return []
+    with our_repository(bare) as repository:
+        present = present_objects(repository, [line.split(b" ")[0] for line in lines])
+    return [line for line in lines if line.split(b" ")[0] in present]
 
 
 def unbundle_work(bundle: bytes, base: BaseCommit, branch: str) -> str:
@@ -50,6 +76,7 @@ def unbundle_work(bundle: bytes, base: BaseCommit, branch: str) -> str:
     try:
         with our_repository(base.bare) as repository:
             repository.git.output("index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack)
+            # A pack can lack objects that its commit refers to: walk all before a ref is set.
             repository.git.rev_list("--objects", "--quiet", commit, "--not", base.commit, "--")
             _check_path_count(repository, base.commit, commit)
             repository.git.update_ref(ref, commit)

@@ -18,12 +18,12 @@ from contracts.sandbox import (
 )
 from sandbox import files
 from sandbox.engine import DockerEngine
-from sandbox.output import HeadAndTail
+from sandbox.output import CommandOutput
 from sandbox.port_forward import PortForward, check_port
 from sandbox.snapshots import ChangeDetector, SnapshotStore, sandbox_time
 from sandbox.spec import SandboxLimits, SandboxSpec, container_labels, create_flags
 from sandbox.supervisor.frames import STDERR, STDOUT
-from sandbox.supervisor_client import GRACE_S, SupervisorClient, SupervisorReport, SupervisorSilent
+from sandbox.supervisor_client import GRACE_S, SupervisorClient, SupervisorSilent
 
 _STREAMS: Mapping[int, Stream] = {STDOUT: "stdout", STDERR: "stderr"}
 
@@ -31,16 +31,16 @@ _STREAMS: Mapping[int, Stream] = {STDOUT: "stdout", STDERR: "stderr"}
 class DockerSandbox:
     """A `Sandbox` in a container: no network, no mounts, commands run as uid 1000.
 
-    Safe to use from several threads, except that `restore` ends what others are running.
+    Safe to use from several threads, except that `restore` ends the commands of other threads.
     """
 
     def __init__(
-        self, engine: DockerEngine, spec: SandboxSpec, shelf: SnapshotStore | None = None
+        self, engine: DockerEngine, spec: SandboxSpec, store: SnapshotStore | None = None
     ) -> None:
         self._engine = engine
         self._spec = spec
-        self._shelf = shelf or SnapshotStore(engine)
-        self._shelf.acquire()
+        self._store = store or SnapshotStore(engine)
+        self._store.acquire()
         self._containers: list[str] = []
         self._forwards: dict[int, Connect] = {}
         self._link: SupervisorClient | None = None
@@ -48,27 +48,26 @@ class DockerSandbox:
         self._touched = ChangeDetector()
 
     @classmethod
-    def start(cls, engine: DockerEngine, spec: SandboxSpec) -> Self:
-        """Start a sandbox; leave no container behind if that fails.
+    def start(
+        cls,
+        engine: DockerEngine,
+        spec: SandboxSpec,
+        *,
+        checkpoint: SnapshotId | None = None,
+        store: SnapshotStore | None = None,
+    ) -> Self:
+        """Start a sandbox, with the files of a checkpoint or else of the image.
+
+        If that fails, no container is left behind.
 
         Raises:
-            DockerUnavailable, ImageUnavailable, SandboxLost.
+            DockerUnavailable, ImageUnavailable.
+            SandboxLost: the checkpoint is gone, or the container ended at once.
         """
-        return cls(engine, spec).start_container()
-
-    def start_container(self) -> Self:
-        """Start the container and return this sandbox; see `start`."""
-        return self._started(self._spec.image)
-
-    @classmethod
-    def resume(cls, engine: DockerEngine, spec: SandboxSpec, checkpoint: SnapshotId) -> Self:
-        """Start a sandbox with the files of a checkpoint instead of the image's.
-
-        Raises:
-            DockerUnavailable.
-            SandboxLost: the checkpoint is gone.
-        """
-        return cls(engine, spec)._started(checkpoint)
+        made = cls(engine, spec, store)
+        with made._torn_down_on_error():
+            made._boot(checkpoint or spec.image)
+        return made
 
     @classmethod
     def adopt(cls, engine: DockerEngine, spec: SandboxSpec, container: str) -> Self:
@@ -91,9 +90,11 @@ class DockerSandbox:
         Raises:
             SandboxLost: the snapshot is gone.
         """
-        forked = type(self)(self._engine, self._spec, self._shelf)
+        forked = type(self)(self._engine, self._spec, self._store)
         forked._forwards = dict(self._forwards)
-        return forked._started(snapshot)
+        with forked._torn_down_on_error():
+            forked._boot(snapshot)
+        return forked
 
     @property
     def work_dir(self) -> str:
@@ -107,12 +108,10 @@ class DockerSandbox:
 
     def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
         """Run argv in the sandbox and wait for it; see `Sandbox.exec`."""
-        kept = {kind: HeadAndTail(command.output_limit) for kind in _STREAMS}
+        output = CommandOutput(command.output_limit, on_output)
 
         def take(kind: int, chunk: bytes) -> None:
-            kept[kind].append(chunk)
-            if on_output is not None:
-                on_output(_STREAMS[kind], chunk)
+            output.append(_STREAMS[kind], chunk)
 
         request = {
             "task": "exec",
@@ -130,10 +129,11 @@ class DockerSandbox:
             link.close(reason)
             self._engine.remove(container)
             raise SandboxLost(reason) from error
-        return _result(report, kept[STDOUT], kept[STDERR])
+        ended = report.model_dump(exclude={"error", "errno"})
+        return output.add_to(ExecResult(**ended))
 
     def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
-        """Give the bytes of a regular file; see `Sandbox.read_file`."""
+        """Return the bytes of a regular file; see `Sandbox.read_file`."""
         return files.read_file(self._live_link(), self.work_dir, path, limit=limit)
 
     def write_file(self, path: str, data: bytes) -> None:
@@ -154,7 +154,7 @@ class DockerSandbox:
     def snapshot(self) -> SnapshotId:
         """Save all files as an image; see `Sandbox.snapshot`."""
         self._live_link()
-        return self._shelf.snapshot(self.container_id, container_labels(self._spec))
+        return self._store.snapshot(self.container_id, container_labels(self._spec))
 
     def now(self) -> float:
         """Return the time of Docker's clock; see `LastingSandbox.now`."""
@@ -171,7 +171,7 @@ class DockerSandbox:
             SandboxLost: the sandbox is gone.
         """
         self._live_link()
-        return self._shelf.checkpoint(self.container_id, container_labels(self._spec), ttl_s)
+        return self._store.checkpoint(self.container_id, container_labels(self._spec), ttl_s)
 
     def restore(self, snapshot: SnapshotId) -> None:
         """Replace the container by one with the files of a snapshot; see `Sandbox.restore`."""
@@ -190,18 +190,13 @@ class DockerSandbox:
             self._containers.pop()
         if not self._closed:
             self._closed = True
-            self._shelf.release()
+            self._store.release()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.teardown()
-
-    def _started(self, image: str) -> Self:
-        with self._torn_down_on_error():
-            self._boot(image)
-        return self
 
     @contextmanager
     def _torn_down_on_error(self) -> Iterator[None]:
@@ -226,7 +221,7 @@ class DockerSandbox:
 
     def _greet(self) -> SupervisorClient:
         """Attach to the container's stream and send the hello, which waits for the supervisor."""
-        self._link = SupervisorClient(*self._engine.attach(self.container_id))
+        self._link = SupervisorClient(self._engine.attach(self.container_id))
         self._link.send_hello(ttl_s=self._spec.ttl_s, disk_mb=self._spec.limits.disk_mb)
         return self._link
 
@@ -243,29 +238,3 @@ def _not_ended(command: Command, limits: SandboxLimits) -> str:
         f"command may start processes without end (a sandbox may have {limits.pids} of them), or "
         "this machine may be overloaded"
     )
-
-
-def _result(report: SupervisorReport, stdout: HeadAndTail, stderr: HeadAndTail) -> ExecResult:
-    launch_error = report.get("launch_error")
-    return ExecResult(
-        exit_code=_number(report, "exit_code"),
-        stdout=stdout.value,
-        stderr=stderr.value,
-        duration_ms=_number(report, "duration_ms"),
-        timed_out=report.get("timed_out") is True,
-        out_of_memory=report.get("out_of_memory") is True,
-        out_of_disk=report.get("out_of_disk") is True,
-        out_of_processes=report.get("out_of_processes") is True,
-        truncated=stdout.truncated or stderr.truncated,
-        stdout_size=stdout.size,
-        stderr_size=stderr.size,
-        killed_children=_number(report, "killed_children"),
-        launch_error=None if launch_error is None else str(launch_error),
-    )
-
-
-def _number(report: SupervisorReport, name: str) -> int:
-    value = report.get(name, 0)
-    if not isinstance(value, int):
-        raise SandboxLost(f"the supervisor reports {name}={value!r}, wanted a whole number")
-    return value

@@ -11,11 +11,11 @@ from sandbox.repos import BaseCommit
 DIFF_LIMIT = 1024 * 1024
 """Bytes of a diff that are kept; the whole of it is in the branch."""
 
+# No diff driver or text converter may run, whatever the attributes in a commit name.
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
 _BIG = 8 << 20
 """Bytes from which a file is not compared line by line: git takes forty bytes for each line."""
 _BIG_IS_BINARY = f"core.bigFileThreshold={_BIG}"
-_LINK_MODE = b"120000 "
 _MAX_LINK = 4_096
 """Bytes of a link's target. Linux makes no longer one, whatever a repository claims."""
 
@@ -105,48 +105,23 @@ def file_diff(base: BaseCommit, commit: str, path: str, *, limit: int) -> str:
 
 
 def symlinks(base: BaseCommit) -> dict[str, str]:
-    """Return every symbolic link of the base commit, path to target.
+    """Return every symbolic link of the base commit, path to target, without impossible ones.
 
     Bytes that are not UTF-8 are kept as `surrogateescape` does.
     """
     with our_repository(base.bare) as repository:
         listing = repository.git.output("ls-tree", "-r", "-z", "--full-tree", base.commit)
-        entries = (entry.partition(b"\t") for entry in listing.split(b"\0"))
-        blobs = {
-            path: header.split(b" ")[2]
-            for header, _, path in entries
-            if header.startswith(_LINK_MODE)
+        rows = (row.partition(b"\t") for row in listing.split(b"\0"))
+        links = {
+            path: header.split(b" ")[2].decode()
+            for header, _, path in rows
+            if header.startswith(b"120000 ")
         }
-        targets = _link_targets(repository, sorted(set(blobs.values())))
-    return {_text(path): targets[blob] for path, blob in blobs.items() if blob in targets}
-
-
-def _link_targets(repository: Repository, blobs: list[bytes]) -> dict[bytes, str]:
-    """Return the content of each blob, without those that are too long for a link."""
-    if not blobs:
-        return {}
-    sizes = repository.git.output(
-        "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=_lines(blobs)
-    ).split(b"\n")
-    short = [blob for blob, _, size in (row.partition(b" ") for row in sizes) if _fits(size)]
-    rest = repository.git.output(
-        "cat-file", "--batch=%(objectname) %(objectsize)", stdin=_lines(short)
-    )
-    targets, start = {}, 0
-    while start < len(rest):
-        end = rest.index(b"\n", start) + 1
-        blob, _, size = rest[start : end - 1].partition(b" ")
-        targets[blob] = _text(rest[end : end + int(size)])
-        start = end + int(size) + 1
-    return targets
-
-
-def _fits(size: bytes) -> bool:
-    return size.isdigit() and int(size) <= _MAX_LINK
-
-
-def _lines(blobs: list[bytes]) -> bytes:
-    return b"".join(blob + b"\n" for blob in blobs)
+        targets = {}
+        for blob in set(links.values()):  # GitPython keeps one `git cat-file` running for all
+            if repository.git.get_object_header(blob)[2] <= _MAX_LINK:
+                targets[blob] = _text(repository.git.get_object_data(blob)[3])
+    return {_text(path): targets[blob] for path, blob in links.items() if blob in targets}
 
 
 def _text(raw: bytes) -> str:

@@ -1,34 +1,25 @@
-"""A byte stream to a process in a container, over the Docker daemon's own socket.
+"""The byte stream to the main process of a container, over the connection to the Docker daemon.
 
-docker-py loses output on such streams: it skips bytes that were buffered with the header of the
-response. This module has the part of HTTP that the daemon's protocol upgrade needs.
+docker-py opens the connection. Its own readers of such streams lose output when several threads
+read at once, so the bytes are sent and received here.
 """
 
 import errno
-import json
+import os
 import select
 import socket
 import ssl
 import threading
-from contextlib import suppress
-from pathlib import Path
-from typing import NamedTuple, Protocol
-from urllib.parse import urlsplit
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Protocol
 
-from contracts.errors import DockerUnavailable, SandboxLost
+from contracts.errors import DockerUnavailable
+
+if TYPE_CHECKING:
+    from docker import DockerClient
 
 RECEIVE = 1 << 18
-_CONNECT_TIMEOUT_S = 30.0
-_MAX_HEADER = 1 << 16
-
-
-class EngineAddress(NamedTuple):
-    """The address of a Docker daemon. `url` is unix://, tcp:// or https://."""
-
-    url: str
-    ca_cert: str | None = None
-    client_cert: tuple[str, str] | None = None
-    verify: bool = True
+_ALL_STREAMS = {"stream": 1, "stdin": 1, "stdout": 1, "stderr": 1}
 
 
 class ByteStream(Protocol):
@@ -73,9 +64,10 @@ class PlainStream:
 class TlsStream:
     """A stream over TLS, whose session only one thread may use at a time."""
 
-    def __init__(self, connection: ssl.SSLSocket) -> None:
+    def __init__(self, connection: ssl.SSLSocket, response: AbstractContextManager[object]) -> None:
         connection.setblocking(False)
         self._socket = connection
+        self._response = response
         self._session = threading.Lock()
         self._sending = threading.Lock()
 
@@ -103,7 +95,7 @@ class TlsStream:
         """Close the stream; a thread that is receiving gets its end."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        with self._session:
+        with self._session, self._response:  # the response holds the socket open too
             self._socket.close()
 
 
@@ -117,105 +109,20 @@ def _wait(connection: socket.socket, event: int) -> None:
     poll.poll()
 
 
-def engine_unreachable(url: str, error: Exception) -> DockerUnavailable:
-    """Return the error for an address where no engine answers."""
-    return DockerUnavailable(
-        f"no Docker engine answers at {url} ({error}): "
-        "start it (`make setup` does), or set DOCKER_HOST"
-    )
+def attach(client: "DockerClient", container: str) -> ByteStream:
+    """Return the stream to the main process of a container that has not written anything yet.
 
-
-def check_reachable(address: EngineAddress) -> None:
-    """Connect and hang up.
-
-    Raises:
-        DockerUnavailable: no engine answers at the address.
+    Bytes that arrive with the daemon's response would stay in docker-py's buffer. The supervisor
+    writes nothing before it gets a hello.
     """
-    _reach(address).close()
-
-
-def open_stream(address: EngineAddress, path: str) -> tuple[ByteStream, bytes]:
-    """Open a stream by this path of the daemon's API; return it with the bytes that arrived.
-
-    Raises:
-        DockerUnavailable: no engine answers at the address.
-        SandboxLost: the daemon refuses.
-    """
-    connection = _reach(address)
+    attached = client.api.attach_socket(container, params=_ALL_STREAMS)
+    response = attached._response
+    if isinstance(attached, ssl.SSLSocket):
+        return TlsStream(attached, response)
     try:
-        connection.sendall(_upgrade_request(path))
-        status, rest = _read_response(connection)
-        if " 101 " not in status and " 200 " not in status:
-            raise SandboxLost(f"wanted a stream into the container, the daemon said {status!r}")
-        connection.settimeout(None)
+        connection = socket.socket(fileno=os.dup(attached.fileno()))
     except OSError as error:
-        connection.close()
-        raise SandboxLost(f"the daemon broke off the stream: {error}") from error
-    except SandboxLost:
-        connection.close()
-        raise
-    if isinstance(connection, ssl.SSLSocket):
-        return TlsStream(connection), rest
-    return PlainStream(connection), rest
-
-
-def _reach(address: EngineAddress) -> socket.socket:
-    try:
-        return _connect(address)
-    except OSError as error:
-        raise engine_unreachable(address.url, error) from error
-
-
-def _connect(address: EngineAddress) -> socket.socket:
-    parts = urlsplit(address.url)
-    if parts.scheme in ("unix", "http+unix"):
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(_CONNECT_TIMEOUT_S)
-        try:
-            connection.connect(str(Path(parts.netloc + parts.path)))
-        except OSError:
-            connection.close()
-            raise
-        return connection
-    if parts.scheme not in ("tcp", "http", "https") or parts.hostname is None:
-        raise OSError("only unix://, tcp:// and TLS addresses can carry a sandbox's stream")
-    place = (parts.hostname, parts.port or 2375)
-    connection = socket.create_connection(place, timeout=_CONNECT_TIMEOUT_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if parts.scheme != "https":
-        return connection
-    try:
-        return _tls(address).wrap_socket(connection, server_hostname=parts.hostname)
-    except OSError:
-        connection.close()
-        raise
-
-
-def _tls(address: EngineAddress) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=address.ca_cert)
-    if not address.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if address.client_cert:
-        context.load_cert_chain(*address.client_cert)
-    return context
-
-
-def _upgrade_request(path: str) -> bytes:
-    body = json.dumps({"Detach": False, "Tty": False})
-    return (
-        f"POST {path} HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
-    ).encode()
-
-
-def _read_response(connection: socket.socket) -> tuple[str, bytes]:
-    """Return the status line, and the bytes after the header."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        more = connection.recv(4096)
-        if not more or len(data) > _MAX_HEADER:
-            raise SandboxLost(f"the daemon's answer to the upgrade is cut short: {data[:200]!r}")
-        data += more
-    header, _, rest = data.partition(b"\r\n\r\n")
-    return header.split(b"\r\n")[0].decode("latin-1"), rest
+        raise DockerUnavailable("only unix://, tcp:// and TLS carry a sandbox's stream") from error
+    response.close()
+    connection.settimeout(None)  # docker-py's limit for a request is in the flags of the socket
+    return PlainStream(connection)

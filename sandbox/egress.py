@@ -77,7 +77,7 @@ class EgressProxy:
     ) -> None:
         self._routes = AllowList(allow, addresses)
         self._on_event = on_event
-        self._telling = threading.Lock()
+        self._event_lock = threading.Lock()
         self._lock = threading.Lock()
         self._live: set[socket.socket] = set()
         self._places = threading.Semaphore(MAX_CONNECTIONS)
@@ -126,6 +126,7 @@ class EgressProxy:
             _respond(client, f"400 {error}")
             return
         try:
+            # Connect to the addresses that were checked: a second look-up could give others.
             self._routes.check(head.host, head.port)
             server = _reach(self._routes.resolve(head.host, head.port), head.port)
         except RouteRefused as error:
@@ -136,13 +137,13 @@ class EgressProxy:
             _respond(client, f"502 {_shown(head.host)} cannot be reached: {error}")
         else:
             with self._living(server):
-                self._lead(client, server, head)
+                self._forward(client, server, head)
 
-    def _lead(self, client: socket.socket, server: socket.socket, head: ProxyRequest) -> None:
+    def _forward(self, client: socket.socket, server: socket.socket, head: ProxyRequest) -> None:
         if head.plain is None:
             self._tunnel(client, server, head)
         else:
-            self._tell(EgressEvent(kind="allowed", host=head.host, port=head.port))
+            self._report(EgressEvent(kind="allowed", host=head.host, port=head.port))
             _fetch(client, server, head.plain)
 
     def _tunnel(self, client: socket.socket, server: socket.socket, head: ProxyRequest) -> None:
@@ -154,16 +155,16 @@ class EgressProxy:
             client.sendall(_UNRECOGNIZED_NAME)
             _drain(client)
             return
-        self._tell(EgressEvent(kind="allowed", host=head.host, port=head.port))
+        self._report(EgressEvent(kind="allowed", host=head.host, port=head.port))
         server.sendall(hello)
         relay(client, server, idle_s=IDLE_S)
 
     def _refuse(self, head: ProxyRequest, reason: str) -> None:
         event = EgressEvent(kind="refused", host=_shown(head.host), port=head.port, reason=reason)
-        self._tell(event)
+        self._report(event)
 
-    def _tell(self, event: EgressEvent) -> None:
-        with self._telling:
+    def _report(self, event: EgressEvent) -> None:
+        with self._event_lock:
             self._on_event(event)
 
     @contextmanager
@@ -192,6 +193,7 @@ def _reach(addresses: Sequence[str], port: int) -> socket.socket:
 def _hello_for(host: str, client: socket.socket) -> bytes:
     """Return the client's ClientHello, which must name this host."""
     deadline, hello = time.monotonic() + HEAD_S, b""
+    # Nothing is sent to the server before the name is known: a CDN serves many names per address.
     while (name := server_name(hello)) is None:
         hello += receive(client, deadline)
     if name != host:

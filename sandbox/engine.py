@@ -6,18 +6,13 @@ threads; connecting costs a millisecond. docker-py is imported when it is first 
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import socket
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from contracts.errors import ImageUnavailable, SandboxLost
-from sandbox.docker_stream import (
-    ByteStream,
-    EngineAddress,
-    check_reachable,
-    engine_unreachable,
-    open_stream,
-)
+from contracts.errors import DockerUnavailable, ImageUnavailable, SandboxLost
+from sandbox.docker_stream import ByteStream, attach
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -64,29 +59,14 @@ class DockerEngine:
         with self.client(f"start container {container[:12]}") as client:
             client.api.start(container)
 
-    def attach(self, container: str) -> tuple[ByteStream, bytes]:
-        """Attach to the container's main process, preferably before `start`.
-
-        Returns the stream and the bytes that have already arrived.
+    def attach(self, container: str) -> ByteStream:
+        """Return the stream of the container's main process, preferably before `start`.
 
         Raises:
             SandboxLost, DockerUnavailable.
         """
         with self.client(f"talk to container {container[:12]}") as client:
-            version = client.api.api_version
-        wanted = "stream=1&stdin=1&stdout=1&stderr=1"
-        return open_stream(self._address(), f"/v{version}/containers/{container}/attach?{wanted}")
-
-    def run(self, container: str, argv: Sequence[str]) -> tuple[ByteStream, bytes]:
-        """Run argv in the container as root; return its stream and the bytes that arrived.
-
-        Raises:
-            SandboxLost, DockerUnavailable.
-        """
-        with self.client(f"run a process in container {container[:12]}") as client:
-            made = client.api.exec_create(container, list(argv), stdin=True, user="0")
-            path = f"/v{client.api.api_version}/exec/{made['Id']}/start"
-        return open_stream(self._address(), path)
+            return attach(client, container)
 
     def running(self, wanted: Mapping[str, str]) -> list[RunningContainer]:
         """Return the running containers with these labels."""
@@ -132,7 +112,7 @@ class DockerEngine:
             try:
                 client.api.remove_container(container, force=True, v=True)
             except APIError as error:
-                if error.status_code != 409:
+                if error.status_code != 409:  # another caller is removing it
                     raise
                 client.api.wait(container, condition="removed")
 
@@ -165,6 +145,7 @@ class DockerEngine:
                 self.client(f"read the files of image {image[:19]}") as source,
                 self.client(f"make one layer of image {image[:19]}") as target,
             ):
+                # An import has no configuration: PATH and LANG of the image would be lost.
                 env = source.api.inspect_image(image)["Config"]["Env"] or []
                 changes = [
                     f"ENV {name}={json.dumps(value)}"
@@ -184,6 +165,7 @@ class DockerEngine:
 
         with self.client(f"remove image {image[:19]}") as client:
             try:
+                # Pruning would remove untagged parents too: older snapshots that are still needed.
                 client.api.remove_image(image, noprune=True)
             except ImageNotFound:
                 return True
@@ -204,12 +186,12 @@ class DockerEngine:
 
         try:
             if self._version is None:
-                check_reachable(self._address())  # docker-py leaks a socket where nobody answers
+                _check_socket(self.url)
                 with closing(_connect(constants.MINIMUM_DOCKER_API_VERSION)) as client:
                     self._version = str(client.api.version(api_version=False)["ApiVersion"])
             client = _connect(self._version)
-        except (errors.DockerException, RequestException, ValueError) as error:
-            raise engine_unreachable(self.url, error) from error
+        except (errors.DockerException, RequestException, OSError, ValueError) as error:
+            raise _unreachable(self.url, error) from error
         try:
             yield client
         except errors.ImageNotFound as error:
@@ -220,19 +202,25 @@ class DockerEngine:
         except errors.APIError as error:
             raise SandboxLost(f"wanted to {wanted}: {error.explanation or error}") from error
         except (errors.DockerException, RequestException) as error:
-            raise engine_unreachable(self.url, error) from error
+            raise _unreachable(self.url, error) from error
         finally:
             with suppress(RequestException):
                 client.close()
 
-    def _address(self) -> EngineAddress:
-        from docker.utils import kwargs_from_env
 
-        tls = kwargs_from_env().get("tls")
-        if not tls:
-            return EngineAddress(self.url)
-        url = self.url.replace("tcp://", "https://", 1)
-        return EngineAddress(url, tls.ca_cert, tls.cert, bool(tls.verify))
+def _check_socket(url: str) -> None:
+    """Raise OSError if no process listens on the Unix socket of this URL."""
+    path = url.removeprefix("unix://")
+    if path != url:
+        with socket.socket(socket.AF_UNIX) as probe:  # docker-py would leak a socket
+            probe.connect(path)
+
+
+def _unreachable(url: str, error: Exception) -> DockerUnavailable:
+    return DockerUnavailable(
+        f"no Docker engine answers at {url} ({error}): "
+        "start it (`make setup` does), or set DOCKER_HOST"
+    )
 
 
 def _connect(version: str) -> "DockerClient":
@@ -240,6 +228,7 @@ def _connect(version: str) -> "DockerClient":
     import docker
 
     client = docker.from_env(version=version, timeout=_TIMEOUT_S)
+    # With them, requests would go to a company's proxy or trust its certificates only.
     client.api.trust_env = False
     return client
 

@@ -70,11 +70,11 @@ def _call(
 
     report = link.call(request, data, receive, timeout_s=_TIMEOUT_S)
     if received[STDERR]:
-        failure = wire.parse_json_object(received[STDERR], "answer")
-        raise file_error(str(failure.get("errno")), wanted, str(failure.get("error")))
-    if report.get("exit_code") != 0:
+        failure = wire.parse_report(received[STDERR])
+        raise file_error(failure.errno or "", wanted, failure.error or "it gave no reason")
+    if report.exit_code != 0:
         killed = "the transfer took too long, or was killed"
         full = "the sandbox's files take more than its disk limit"
-        found = report.get("launch_error") or (full if report.get("out_of_disk") else killed)
+        found = report.launch_error or (full if report.out_of_disk else killed)
         raise SandboxFileError(f"wanted to {wanted}: {found}")
     return bytes(received[STDOUT])

@@ -30,7 +30,9 @@ TIMEOUT_S = 900.0
 """Longer than any honest fetch. A crafted pack must not hold a run for ever."""
 
 _CHUNK = 1 << 16
+# Each of these would start a program that the repository names, or work in the background.
 _QUIET = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false")
+# Lines of git that tell a user of Harness nothing.
 _EMPTY_WORDS = ("hint:", "Please make sure you have", "and the repository exists")
 
 
@@ -67,6 +69,7 @@ OURS = Rules(
 USERS = Rules(
     protocols=("file", "https", "http", "ssh"),
     env={},
+    # Set in a hook of the user, they would point every command to the hook's repository.
     dropped=re.compile("GIT_(DIR|WORK_TREE|INDEX_FILE|COMMON_DIR|NAMESPACE|PREFIX|.*OBJECT.*)$"),
 )
 
@@ -116,7 +119,7 @@ class RuledGit(Git):
             GitFailed: git exited with another code than 0, or ran longer than TIMEOUT_S.
             Unavailable: git is not installed.
         """
-        environ = self.rules.environ()
+        environ = self.rules.environ()  # GitPython's own `env=` would add to os.environ
         try:
             if as_process:
                 process = subprocess.Popen(
@@ -236,6 +239,7 @@ def branch_ref(branch: str) -> str:
     Raises:
         ValueError: the name has other characters than letters, digits, `_`, `.`, `-` and `/`.
     """
+    # A leading `-` would be an option of the command, `..` a range of commits.
     if not re.fullmatch(r"[A-Za-z0-9][\w./-]*", branch) or ".." in branch:
         raise ValueError(f"not a branch name: {branch!r}")
     return f"refs/heads/{branch}"

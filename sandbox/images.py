@@ -140,7 +140,7 @@ def _build(
             labels={RECIPE_LABEL: image.recipe()},
             tag=image.name,
             network_mode="host",  # what the host can reach; also without a bridge
-            nocache=fresh,
+            nocache=fresh,  # else the cached layer keeps the packages of its day
             rm=True,
             forcerm=True,
             decode=True,

@@ -12,7 +12,7 @@ from pwd import struct_passwd
 from typing import IO, TypedDict
 
 from contracts.sandbox import Command, ExecResult, OnOutput, Stream
-from sandbox.output import HeadAndTail
+from sandbox.output import CommandOutput
 from sandbox.supervisor.frames import CHUNK
 from sandbox.supervisor.users import find_user
 
@@ -124,18 +124,9 @@ def follow(
     process: "subprocess.Popen[bytes]", command: Command, on_output: OnOutput | None
 ) -> ExecResult:
     """Serve the process to its end, then kill its session."""
-    kept = {
-        "stdout": HeadAndTail(command.output_limit),
-        "stderr": HeadAndTail(command.output_limit),
-    }
-
-    def take(stream: Stream, data: bytes) -> None:
-        kept[stream].append(data)
-        if on_output is not None:
-            on_output(stream, data)
-
+    output = CommandOutput(command.output_limit, on_output)
     start = time.monotonic()
-    watch = _Watch(process, command.stdin_bytes, take)
+    watch = _Watch(process, command.stdin_bytes, output.append)
     try:
         in_time = watch.wait(start + (command.timeout_s or math.inf))
         duration = time.monotonic() - start
@@ -143,18 +134,13 @@ def follow(
         killed = _kill_session(process.pid)
         code = process.wait()
         watch.close()
-    out, err = kept["stdout"], kept["stderr"]
-    return ExecResult(
+    ended = ExecResult(
         exit_code=code if code >= 0 else 128 - code,
-        stdout=out.value,
-        stderr=err.value,
         duration_ms=round(duration * 1000),
         timed_out=not in_time,
-        truncated=out.truncated or err.truncated,
-        stdout_size=out.size,
-        stderr_size=err.size,
         killed_children=killed,
     )
+    return output.add_to(ended)
 
 
 def _kill_session(leader: int) -> int:

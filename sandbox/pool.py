@@ -8,13 +8,10 @@ container ends when that process dies. No container is ever given back.
 import hashlib
 import json
 import threading
-from collections.abc import Iterable
-from contextlib import ExitStack
-from typing import NamedTuple
 
 from contracts.errors import SandboxLost
 from sandbox.container import DockerSandbox
-from sandbox.engine import DockerEngine
+from sandbox.engine import DockerEngine, RunningContainer
 from sandbox.spec import (
     OWNER_LABEL,
     POOL_LABEL,
@@ -29,15 +26,6 @@ IDLE_S = 1800.0
 REFILL_S = 1.0
 POOL_RUN = "pool"
 """Run id in the labels of containers that were started before their run."""
-
-
-class PooledContainer(NamedTuple):
-    """One container of the pool."""
-
-    id: str
-    taken: bool
-    stale: bool
-    """Whether its image was rebuilt since; no run gets a stale container."""
 
 
 class SandboxPool:
@@ -57,10 +45,10 @@ class SandboxPool:
         Raises:
             DockerUnavailable, ImageUnavailable, SandboxLost.
         """
-        found = _found(self._engine, self._spec)
-        self._remove(warm for warm in found if warm.stale)
-        idle = [warm for warm in found if not warm.taken and not warm.stale]
-        missing = max(0, self._size - len(idle))
+        waiting = _waiting(self._engine, self._spec)
+        stale = [one for one in waiting if one.image != self._spec.image]
+        self._remove(stale)
+        missing = max(0, self._size - len(waiting) + len(stale))
         for _ in range(missing):
             self._add()
         return missing
@@ -80,23 +68,24 @@ class SandboxPool:
 
     def close(self) -> None:
         """Remove the waiting containers; those taken by runs stay."""
-        self._remove(_found(self._engine, self._spec))
+        self._remove(_waiting(self._engine, self._spec))
 
-    def _remove(self, those: Iterable[PooledContainer]) -> None:
-        for warm in those:
-            if _claim(self._engine, warm):
-                self._engine.remove(warm.id)
+    def _remove(self, containers: list[RunningContainer]) -> None:
+        for one in containers:
+            if _claim(self._engine, one):
+                self._engine.remove(one.id)
 
     def _add(self) -> None:
-        flags = create_flags(self._spec, idle_s=IDLE_S)
         kind = {POOL_LABEL: _kind(self._spec)}
+        flags = create_flags(self._spec, idle_s=IDLE_S)
         container = self._engine.create(
             flags | {"labels": container_labels(self._spec, IDLE_S) | kind}
         )
-        with ExitStack() as undo:
-            undo.callback(self._engine.remove, container)
+        try:
             self._engine.start(container)
-            undo.pop_all()
+        except BaseException:
+            self._engine.remove(container)
+            raise
 
 
 def take_from_pool(engine: DockerEngine, spec: SandboxSpec) -> DockerSandbox | None:
@@ -105,31 +94,29 @@ def take_from_pool(engine: DockerEngine, spec: SandboxSpec) -> DockerSandbox | N
     Raises:
         DockerUnavailable: no engine answers.
     """
-    for warm in _found(engine, spec):
-        if not warm.stale and _claim(engine, warm):
+    for one in _waiting(engine, spec):
+        # The image may have been rebuilt since the container was started.
+        if one.image == spec.image and _claim(engine, one):
             try:
-                return DockerSandbox.adopt(engine, spec, warm.id)
+                return DockerSandbox.adopt(engine, spec, one.id)
             except SandboxLost:
                 continue
     return None
 
 
-def _found(engine: DockerEngine, spec: SandboxSpec) -> list[PooledContainer]:
+def _waiting(engine: DockerEngine, spec: SandboxSpec) -> list[RunningContainer]:
+    """Return the containers of this kind that no run has taken."""
     found = engine.running({OWNER_LABEL: spec.owner, POOL_LABEL: _kind(spec)})
-    return [
-        PooledContainer(
-            id=one.id, taken=one.name == taken_name(one.id), stale=one.image != spec.image
-        )
-        for one in found
-    ]
+    return [one for one in found if one.name != taken_name(one.id)]
 
 
-def _claim(engine: DockerEngine, warm: PooledContainer) -> bool:
+def _claim(engine: DockerEngine, container: RunningContainer) -> bool:
     """Return whether the caller got the container: only one rename succeeds."""
-    return not warm.taken and engine.rename(warm.id, taken_name(warm.id))
+    return engine.rename(container.id, taken_name(container.id))
 
 
 def _kind(spec: SandboxSpec) -> str:
     """Return a digest that interchangeable sandboxes share; it covers the supervisor's code."""
+    # Labels hold process and time, which differ; the flags hold the supervisor's program.
     flags = create_flags(spec, idle_s=IDLE_S) | {"labels": {}, "work_dir": spec.work_dir}
     return hashlib.sha256(json.dumps(flags, sort_keys=True).encode()).hexdigest()[:16]

@@ -10,11 +10,10 @@ from queue import Empty, SimpleQueue
 from contracts.errors import HarnessError, SandboxLost, Unavailable
 from contracts.sandbox import Connect
 from sandbox import wire
-from sandbox.flow_control import ReceiveQueue, SendCredit
 from sandbox.supervisor.frames import CHUNK, DONE, INPUT, STDOUT, STOP, TAKEN
 from sandbox.supervisor.port_forward import CONNECTION_WINDOW, MAX_CONNECTIONS, NUMBER
 from sandbox.supervisor_client import START_TIMEOUT_S, SupervisorClient
-from sandbox.wire import Frame
+from sandbox.wire import Frame, ReceiveQueue, SendCredit
 
 _PLACES = 2 * MAX_CONNECTIONS
 """Twice as many, as the supervisor may open a connection before we have closed an ended one."""
@@ -59,8 +58,8 @@ class PortForward:
         except SandboxLost as error:
             self._answers.put(error)
         else:
-            reason = report.get("error")
-            self._answers.put(Unavailable(f"wanted port {port} inside the sandbox: {reason}"))
+            reason = f"wanted port {port} inside the sandbox: {report.error}"
+            self._answers.put(Unavailable(reason))
 
     def _take(self, _: int, number: bytes) -> None:
         """Take a number: the first is the port, each further one the channel of a connection."""
@@ -71,13 +70,13 @@ class PortForward:
             self._port = value
             self._answers.put(value)
         elif self._places.acquire(blocking=False):
-            _start(partial(self._lead_out, _Connection(self._link, value)))
+            _start(partial(self._serve_connection, _Connection(self._link, value)))
         else:
             raise SandboxLost(f"the supervisor opened more than {_PLACES} connections")
 
-    def _lead_out(self, connection: "_Connection") -> None:
+    def _serve_connection(self, connection: "_Connection") -> None:
         with suppress(SandboxLost):
-            connection.lead_to(self._connect)
+            connection.serve(self._connect)
         self._places.release()
 
 
@@ -91,14 +90,14 @@ class _Connection:
         self._inbox = _ConnectionInbox(self._credit)
         link.add_channel(channel, self._inbox)
 
-    def lead_to(self, connect: Connect) -> None:
+    def serve(self, connect: Connect) -> None:
         """Serve the connection to its end; reset it inside if `connect` fails."""
         try:
             with closing(connect()) as outside:
-                self._say(TAKEN, NUMBER.pack(CONNECTION_WINDOW))
+                self._send(TAKEN, NUMBER.pack(CONNECTION_WINDOW))
                 self._carry(outside)
         except OSError:
-            self._say(STOP)
+            self._send(STOP)
             for _ in self._frames():
                 pass
         finally:
@@ -110,6 +109,7 @@ class _Connection:
             self._carry_out(outside)
         finally:
             self._credit.close()
+            # `join` alone would wait for ever: the thread is blocked in `recv`.
             with suppress(OSError):
                 outside.shutdown(socket.SHUT_RDWR)
             inward.join()
@@ -129,19 +129,19 @@ class _Connection:
                 while room := self._credit.wait():
                     data = outside.recv(min(CHUNK, room))
                     self._credit.spend(len(data))
-                    self._say(INPUT, data)
+                    self._send(INPUT, data)
                     if not data:
                         return
                 outside.shutdown(socket.SHUT_RDWR)
             except OSError:
-                self._say(STOP)
+                self._send(STOP)
 
     def _frames(self) -> Iterator[Frame]:
         """Yield frames until DONE or the end of the sandbox."""
         while (frame := self._inbox.get()) is not None and frame.kind != DONE:
             yield frame
 
-    def _say(self, kind: int, payload: bytes = b"") -> None:
+    def _send(self, kind: int, payload: bytes = b"") -> None:
         self._link.send(wire.encode(kind, self._channel, payload))
 
 

@@ -14,7 +14,9 @@ _FETCH = re.compile(
     r"(GET|HEAD) http://([^\s/?#@:]{1,255})(?::([0-9]{1,5}))?(/[!-~]*)? HTTP/1\.[01]"
 )
 _FIELD = re.compile(r"([!#$%&'*+.^_`|~\w-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)", re.ASCII)
+# Not forwarded: hop-by-hop fields concern this proxy, and Host is set from the URL.
 _OWN = re.compile(r"host|connection|keep-alive|te|trailer|upgrade|proxy-.*", re.IGNORECASE)
+# Two parties that read the length of a body differently can smuggle a request past the proxy.
 _BODY = re.compile(r"content-length|transfer-encoding|expect", re.IGNORECASE)
 
 HELLO_LIMIT = 1 << 16

@@ -68,6 +68,7 @@ def list_sandboxes(engine: DockerEngine, owner: str | None = None) -> tuple[Sand
 
     A Docker engine that was killed may list containers that no longer exist.
     """
+    # By labels, never by name: a name of ours may belong to a container of somebody else.
     with engine.client("list the sandboxes") as client:
         found = client.api.containers(all=True, filters=_filters(owner))
     infos = _infos(found, "container")
@@ -89,14 +90,14 @@ def reap(engine: DockerEngine, owner: str, *, everything: bool = False) -> Reape
     """
     containers, images = dict[str, None](), dict[str, None]()
     for _ in range(_LOOKS):
-        doomed = _doomed(list_sandboxes(engine, owner), everything)
-        for info in doomed:
+        containers_left = _leftovers(list_sandboxes(engine, owner), everything)
+        for info in containers_left:
             if everything or claim_leftover(engine, info):
                 engine.remove(info.id)
                 containers[info.id] = None
-        kept = _doomed(list_snapshots(engine, owner), everything)
-        images |= {info.id: None for info in kept if engine.remove_image(info.id)}
-        if not doomed and not kept:
+        images_left = _leftovers(list_snapshots(engine, owner), everything)
+        images |= {info.id: None for info in images_left if engine.remove_image(info.id)}
+        if not containers_left and not images_left:
             break
         time.sleep(_SETTLE_S)
     return Reaped(tuple(containers), tuple(images))
@@ -105,16 +106,20 @@ def reap(engine: DockerEngine, owner: str, *, everything: bool = False) -> Reape
 def remove_checkpoints(
     engine: DockerEngine, owner: str, run_id: str, *, keep: Collection[SnapshotId] = ()
 ) -> None:
-    """Remove the checkpoints of a run, except those in `but`.
+    """Remove the checkpoints of a run, except those in `keep`.
 
     A checkpoint that a container or a newer checkpoint builds on stays until that is removed.
     """
-    kept = (info for info in list_snapshots(engine, owner) if info.run_id == run_id)
-    doomed = [info.id for info in kept if not info.boot and info.id not in keep]
+    images = [
+        info.id
+        for info in list_snapshots(engine, owner)
+        # Only checkpoints have no creator: they outlive the process that made them.
+        if info.run_id == run_id and not info.boot and info.id not in keep
+    ]
     before = 0
-    while len(doomed) != before:
-        before = len(doomed)
-        doomed = [image for image in doomed if not engine.remove_image(image)]
+    while len(images) != before:
+        before = len(images)
+        images = [image for image in images if not engine.remove_image(image)]
 
 
 def claim_leftover(engine: DockerEngine, info: SandboxInfo) -> bool:
@@ -155,9 +160,10 @@ def _names(entry: dict[str, object]) -> list[str]:
 
 
 def _moment(deadline: str) -> datetime:
+    # Another program may have set the label to anything: its container is never a leftover.
     seconds = int(deadline) if deadline.isdigit() else time.time() + 1
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _doomed(infos: tuple[SandboxInfo, ...], everything: bool) -> list[SandboxInfo]:
+def _leftovers(infos: tuple[SandboxInfo, ...], everything: bool) -> list[SandboxInfo]:
     return [info for info in infos if everything or info.is_leftover]

@@ -34,26 +34,26 @@ class _Way:
 
     def __init__(self, source: socket.socket, sink: socket.socket) -> None:
         self._source, self._sink = source, sink
-        self._held = b""
+        self._buffer = b""
         self.ended = False
 
     def events(self, end: socket.socket) -> int:
         """Return the poll events to wait for at this end."""
         if self.ended:
             return 0
-        if self._held:
+        if self._buffer:
             return select.POLLOUT if end is self._sink else 0
         return select.POLLIN if end is self._source else 0
 
     def move(self) -> None:
         """Copy bytes without blocking."""
         try:
-            if not self._held and not self.ended:
-                self._held = self._source.recv(CHUNK)
-                if not self._held:
+            if not self._buffer and not self.ended:
+                self._buffer = self._source.recv(CHUNK)
+                if not self._buffer:
                     self.ended = True
                     self._sink.shutdown(socket.SHUT_WR)
-            if self._held:
-                self._held = self._held[self._sink.send(self._held) :]
+            if self._buffer:
+                self._buffer = self._buffer[self._sink.send(self._buffer) :]
         except BlockingIOError:
             return

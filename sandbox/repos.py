@@ -8,21 +8,37 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from contracts.errors import GitFailed, RepoInvalid
-from sandbox.git import OURS, Repository, RuledGit, our_repository, users_repository
+from sandbox.git import OURS, USERS, Repository, RuledGit, our_repository, users_repository
 from sandbox.redaction import redact_url
 from sandbox.sources import Source, find_source
-from sandbox.tags import fetch_tags
 
 FindSource = Callable[[str, str | None, str | None], Source]
 
+TAGS_FILE = "harness-tags"
+"""File of a bare repository with the tags of its source, in the format of `packed-refs`.
+
+They are not refs: ten thousand refs would be ten thousand files, and git could take the name of a
+tag for a branch.
+"""
+PACKED_REFS = b"# pack-refs with: peeled fully-peeled sorted \n"
+"""First line of a file of that format."""
+
 _BASES = "refs/harness/base"
+_LISTED_TAG = re.compile(rb"([0-9a-f]{40,64})\t(refs/tags/\S+)")
+_COMPONENT = rb"(?!\.)(?:(?!\.\.|@\{)[^\x00-\x20\x7f~^:?*\[\\/])+(?<!\.lock)(?<!\.)"
+WELL_FORMED_TAG = re.compile(rb"refs/tags(?:/" + _COMPONENT + rb")+")
+_MISLEADING_TAG = re.compile(
+    rb"refs/tags/((refs|heads|tags|remotes|origin|harness)(/.*)?|([A-Z_]*_)?HEAD|@|stash"
+    rb"|harness-start|main|master)"
+)
+"""Tag names that git, or one of our commands, could take for a branch or for HEAD."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +126,7 @@ def _last_used(ref: Path) -> float:
 
 def _fetch(source: Source, store: Path) -> tuple[Path, tuple[str, ...]]:
     """Return the bare repository of a source with its commits, history and tags, and notices."""
+    # Two sources may have the same last component.
     digest = hashlib.sha256(source.address.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     bare = store / f"{_name(source.address)}-{digest}.git"
     with _locked(store, bare.name):
@@ -121,7 +138,7 @@ def _fetch(source: Source, store: Path) -> tuple[Path, tuple[str, ...]]:
                     f"cannot copy {commit[:7]} from {redact_url(source.address)!r}: {error}"
                 ) from error
         try:
-            return bare, fetch_tags(bare, source.address, _upload_pack(source))
+            return bare, _fetch_tags(bare, source)
         except GitFailed as error:
             raise RepoInvalid(
                 f"cannot copy the tags of {redact_url(source.address)!r}: {error}"
@@ -172,9 +189,54 @@ def _upload_pack(source: Source) -> tuple[str, ...]:
     return ("--upload-pack=git -c safe.directory=* upload-pack",) if source.path else ()
 
 
+def _fetch_tags(bare: Path, source: Source) -> tuple[str, ...]:
+    """Update our copy of a source's tags, as far as our repository has their commits.
+
+    Return a notice if tags are omitted because of their names.
+    """
+    upload_pack = _upload_pack(source)
+    listing = RuledGit(Path("/"), USERS).output(
+        "ls-remote", "--quiet", "--tags", *upload_pack, "--", source.address
+    )
+    listed = {ref: target for target, ref in _LISTED_TAG.findall(listing)}
+    tags = [ref for ref in sorted(listed) if WELL_FORMED_TAG.fullmatch(ref)]
+    misleading = {ref for ref in tags if _MISLEADING_TAG.fullmatch(ref)}
+    commits = {ref: listed.get(ref + b"^{}", listed[ref]) for ref in tags if ref not in misleading}
+    with our_repository(bare) as ours, users_repository(bare) as users:
+        present = present_objects(ours, commits.values())
+        wanted = {ref: listed[ref] for ref, commit in commits.items() if commit in present}
+        if missing := set(wanted.values()) - present_objects(ours, wanted.values()):
+            users.git.output(
+                "fetch", "--quiet", "--no-tags", "--no-recurse-submodules",
+                "--no-write-fetch-head", "--update-shallow", *upload_pack,
+                "--stdin", "--", source.address,
+                stdin=_lines(missing),
+            )  # fmt: skip
+    new = bare / f"{TAGS_FILE}.new"
+    new.write_bytes(PACKED_REFS + b"".join(wanted[ref] + b" " + ref + b"\n" for ref in wanted))
+    new.replace(bare / TAGS_FILE)
+    if not misleading:
+        return ()
+    count = "1 tag is" if len(misleading) == 1 else f"{len(misleading)} tags are"
+    return (f"{count} not in the sandbox: git could take the name for a branch or for HEAD",)
+
+
+def present_objects(repository: Repository, objects: Iterable[bytes]) -> set[bytes]:
+    """Return those of these object ids that the repository has."""
+    listing = repository.git.output(
+        "cat-file", "--batch-check=%(objectname)", stdin=_lines(objects)
+    )
+    return {line for line in listing.splitlines() if not line.endswith(b" missing")}
+
+
+def _lines(words: Iterable[bytes]) -> bytes:
+    return b"".join(word + b"\n" for word in words)
+
+
 @contextmanager
 def _locked(store: Path, name: str) -> Iterator[None]:
     store.mkdir(parents=True, exist_ok=True)
+    # Of two concurrent `git fetch`, one would fail at the lock of a ref or of `shallow`.
     with (store / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

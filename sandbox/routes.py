@@ -11,6 +11,7 @@ from contracts.errors import OptionInvalid
 HTTP, HTTPS = 80, 443
 
 _RULE = re.compile(r"((?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)(?::([0-9]{1,5}))?")
+# Translators send packets for these addresses to the IPv4 address in the last 32 bits.
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
 
@@ -133,6 +134,7 @@ def _embedded(address: Address) -> Address | None:
 
 def _is_address(host: str) -> bool:
     try:
+        # It takes all forms that a resolver takes, such as 0x7f.1 and 2130706433.
         socket.inet_aton(host)
     except OSError:
         return ":" in host

@@ -32,8 +32,9 @@ from sandbox.local_process import follow, start
 from sandbox.port_forward import check_port
 from sandbox.relay import relay
 from sandbox.supervisor.frames import shorten
-from sandbox.supervisor.tasks import open_regular
+from sandbox.supervisor.launch import open_regular
 
+# Linger for zero seconds: close sends a reset, as a refused connection would be seen inside.
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -54,13 +55,13 @@ class ScriptedSandbox:
 
     @classmethod
     def resume(cls, checkpoint: SnapshotId) -> Self:
-        """A sandbox with the files of a checkpoint.
+        """Return a sandbox with the files of a checkpoint.
 
         Raises:
             SandboxLost: the checkpoint is gone.
         """
         made = cls()
-        made._take(Path(checkpoint))
+        made._copy_from(Path(checkpoint))
         return made
 
     @property
@@ -90,7 +91,7 @@ class ScriptedSandbox:
             return follow(process, command, on_output)
 
     def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
-        """Give the bytes of a regular file; see `Sandbox.read_file`."""
+        """Return the bytes of a regular file; see `Sandbox.read_file`."""
         self._check_alive()
         try:
             fd = open_regular(self._full(path), self.work_dir, os.O_RDONLY)
@@ -130,14 +131,14 @@ class ScriptedSandbox:
         """Copy the workspace; see `Sandbox.snapshot`."""
         self._check_alive()
         self._snapshots += 1
-        kept = self._home / f"snapshot-{self._snapshots}"
-        shutil.copytree(self._work_dir, kept, symlinks=True)
-        return SnapshotId(str(kept))
+        snapshot = self._home / f"snapshot-{self._snapshots}"
+        shutil.copytree(self._work_dir, snapshot, symlinks=True)
+        return SnapshotId(str(snapshot))
 
     def restore(self, snapshot: SnapshotId) -> None:
         """Copy the workspace back; see `Sandbox.restore`. Processes are not ended."""
         self._check_alive()
-        self._take(Path(snapshot))
+        self._copy_from(Path(snapshot))
 
     def now(self) -> float:
         """Return the time of the host; see `LastingSandbox.now`."""
@@ -152,15 +153,15 @@ class ScriptedSandbox:
     def checkpoint(self, ttl_s: float) -> SnapshotId:  # noqa: ARG002 - nobody reaps directories
         """Copy the workspace to a folder of its own; see `LastingSandbox.checkpoint`."""
         self._check_alive()
-        kept = Path(tempfile.mkdtemp(prefix="harness-checkpoint-"))
-        shutil.copytree(self._work_dir, kept, symlinks=True, dirs_exist_ok=True)
-        return SnapshotId(str(kept))
+        checkpoint = Path(tempfile.mkdtemp(prefix="harness-checkpoint-"))
+        shutil.copytree(self._work_dir, checkpoint, symlinks=True, dirs_exist_ok=True)
+        return SnapshotId(str(checkpoint))
 
     def fork(self, snapshot: SnapshotId) -> Self:
         """Return another sandbox with these files; see `LastingSandbox.fork`."""
         self._check_alive()
         forked = type(self)(self._answers)
-        forked._take(Path(snapshot))
+        forked._copy_from(Path(snapshot))
         return forked
 
     def teardown(self) -> None:
@@ -176,11 +177,11 @@ class ScriptedSandbox:
     def __exit__(self, *_: object) -> None:
         self.teardown()
 
-    def _take(self, kept: Path) -> None:
-        if not kept.is_dir():
-            raise SandboxLost(f"the snapshot {str(kept)!r} is gone")
+    def _copy_from(self, snapshot: Path) -> None:
+        if not snapshot.is_dir():
+            raise SandboxLost(f"the snapshot {str(snapshot)!r} is gone")
         shutil.rmtree(self._work_dir)
-        shutil.copytree(kept, self._work_dir, symlinks=True)
+        shutil.copytree(snapshot, self._work_dir, symlinks=True)
 
     def _all(self) -> Iterator[Path]:
         return self._work_dir.rglob("*")
@@ -238,9 +239,9 @@ class LoopbackForward:
             while True:
                 inside, _ = self._listener.accept()
                 self._live.add(inside)
-                threading.Thread(target=self._lead_out, args=(inside,), daemon=True).start()
+                threading.Thread(target=self._serve, args=(inside,), daemon=True).start()
 
-    def _lead_out(self, inside: socket.socket) -> None:
+    def _serve(self, inside: socket.socket) -> None:
         with closing(inside):
             try:
                 with closing(self._connect()) as outside:

@@ -59,6 +59,7 @@ class SnapshotStore:
         Raises:
             SandboxLost: the container is gone.
         """
+        # Without a creator only the deadline counts: the process may end long before.
         lasting = {**labels, CREATOR_LABEL: "", DEADLINE_LABEL: str(int(time.time() + ttl_s))}
         return self._flat(self._engine.commit(container, lasting), lasting, labels)
 
@@ -89,6 +90,7 @@ class ChangeDetector:
         """
         with self._finding:
             self._places = self._places or _writable(sandbox)
+        # ctime, because any command can set mtime back.
         newer = ("-newerct", f"@{moment:.3f}", "-print", "-quit")
         looked = sandbox.exec(
             Command(argv=("find", *self._places, "-xdev", *newer), timeout_s=TIMEOUT_S)

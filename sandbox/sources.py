@@ -46,11 +46,12 @@ def find_source(repo: str, ref: str | None, main: str | None = None) -> Source:
         RepoInvalid: no repository there, nothing committed, no such ref, or git cannot read it.
     """
     for name in (ref, main):
+        # A name that starts with `-` would be an option of git, such as --upload-pack=COMMAND.
         if name is not None and (not name.strip() or name.startswith("-") or "\0" in name):
             raise RepoInvalid(f"{name!r} is not a ref: name a branch, a tag or a commit")
     if _URL.fullmatch(repo):
         return _source_at_url(repo, ref, main)
-    if "://" in repo or "::" in repo:
+    if "://" in repo or "::" in repo:  # `ext::sh -c …` is a transport that runs a command
         raise RepoInvalid(
             f"{redact_url(repo)!r} is not a URL Harness clones: use https, ssh or file, or a path"
         )

@@ -93,6 +93,7 @@ def create_flags(spec: SandboxSpec, *, idle_s: float | None = None) -> dict[str,
     does not write the host's name servers into the sandbox.
     """
     limits = spec.limits
+    # No environment: `docker commit` keeps it, so a secret there would be in each snapshot.
     argv = supervisor_argv(idle_s or spec.ttl_s)
     return {
         "image": spec.image,
@@ -110,17 +111,21 @@ def create_flags(spec: SandboxSpec, *, idle_s: float | None = None) -> dict[str,
         "ipc_mode": "private",
         "cap_drop": ["ALL"],
         "cap_add": ["SETUID", "SETGID", "KILL"],
+        # The old profile of Debian's Docker allows io_uring, among others.
         "security_opt": ["no-new-privileges", f"seccomp={_SECCOMP.read_text()}"],
+        # The stream would be written to a file of the host without limit.
         "log_config": {"type": "none"},
         "healthcheck": {"test": ["NONE"]},
         "pids_limit": limits.pids,
         "mem_limit": f"{limits.memory_mb}m",
+        # The same number: memory and swap together, so no swap.
         "memswap_limit": f"{limits.memory_mb}m",
         "nano_cpus": int(limits.cpus * 1e9),
         "shm_size": f"{limits.shm_mb}m",
         "ulimits": [
             {"name": "nofile", "soft": limits.nofile, "hard": limits.nofile},
             {"name": "fsize", "soft": limits.file_size_mb << 20, "hard": limits.file_size_mb << 20},
+            # A core dump is written where the host's kernel.core_pattern says.
             {"name": "core", "soft": 0, "hard": 0},
         ],
     }

@@ -11,7 +11,6 @@ from queue import Empty
 from contracts.errors import SandboxLost
 from sandbox import wire
 from sandbox.docker_stream import ByteStream
-from sandbox.flow_control import InputSender, ReceiveQueue
 from sandbox.supervisor.frames import (
     DONE,
     HELLO,
@@ -25,7 +24,7 @@ from sandbox.supervisor.frames import (
     TAKEN,
 )
 from sandbox.supervisor.port_forward import FIRST_CONNECTION
-from sandbox.wire import DockerReader, Frame, FrameReader
+from sandbox.wire import DockerReader, Frame, FrameReader, InputSender, ReceiveQueue, Report
 
 START_TIMEOUT_S = 30.0
 GRACE_S = 15.0
@@ -33,8 +32,6 @@ GRACE_S = 15.0
 
 _NOTES_LIMIT = 4096
 
-SupervisorRequest = Mapping[str, object]
-SupervisorReport = Mapping[str, object]
 OnChunk = Callable[[int, bytes], None]
 
 
@@ -49,16 +46,14 @@ class SupervisorClient:
     `WINDOW` bytes; then the supervisor waits for TAKEN.
     """
 
-    def __init__(self, stream: ByteStream, first: bytes = b"") -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._channels = count(1)
         self._lock = threading.Lock()
         self._inboxes = {0: ReceiveQueue()}
         self._lost: str | None = None
         self._notes = bytearray()
-        self._reader = threading.Thread(
-            target=self._read, args=(first,), name="sandbox-link", daemon=True
-        )
+        self._reader = threading.Thread(target=self._read, name="sandbox-link", daemon=True)
         self._reader.start()
 
     def send_hello(self, *, ttl_s: float, disk_mb: int) -> None:
@@ -81,8 +76,8 @@ class SupervisorClient:
             raise SandboxLost(f"the supervisor began with frame {frame.kind}, not with a hello")
 
     def call(
-        self, request: SupervisorRequest, data: bytes, on_chunk: OnChunk, timeout_s: float | None
-    ) -> SupervisorReport:
+        self, request: Mapping[str, object], data: bytes, on_chunk: OnChunk, timeout_s: float | None
+    ) -> Report:
         """Run one request to its end; `on_chunk` sees the output, in this thread.
 
         Raises:
@@ -90,7 +85,7 @@ class SupervisorClient:
             SupervisorSilent: the supervisor no longer answers.
             ValueError: the request itself, without its data, is larger than can be sent.
         """
-        payload = _dump({**request, "timeout_s": timeout_s, "input": bool(data)})
+        payload = json.dumps({**request, "timeout_s": timeout_s, "input": bool(data)}).encode()
         if len(payload) > MAX_REQUEST:
             raise ValueError(f"the request is {len(payload)} bytes, wanted up to {MAX_REQUEST}")
         channel, inbox = self._open()
@@ -106,9 +101,10 @@ class SupervisorClient:
                     on_chunk(frame.kind, frame.payload)
                     self.send(inbox.acknowledge(channel, len(frame.payload)))
             done = True
-            return wire.parse_json_object(frame.payload, "report")
+            return wire.parse_report(frame.payload)
         finally:
             del self._inboxes[channel]
+            # After an error of `on_chunk` or Ctrl-C, the command must not run on unobserved.
             if not done and self._lost is None:
                 with suppress(SandboxLost):
                     self.send(wire.encode(STOP, channel))
@@ -172,16 +168,15 @@ class SupervisorClient:
             raise SandboxLost(self._lost)
         return frame
 
-    def _read(self, data: bytes) -> None:
+    def _read(self) -> None:
         docker, frames = DockerReader(), FrameReader()
         try:
-            while data or (data := self._stream.receive()):
+            while data := self._stream.receive():
                 for stream, piece in docker.feed(data):
                     if stream == wire.DOCKER_STDERR:
                         self._note(piece)
                     else:
                         self._dispatch(frames.feed(piece))
-                data = b""
             frames.end()
             self._lose("the sandbox ended: its container or its supervisor is gone")
         except OSError as error:
@@ -194,7 +189,7 @@ class SupervisorClient:
     def _dispatch(self, frames: Iterator[Frame]) -> None:
         for frame in frames:
             inbox = self._inboxes.get(frame.channel)
-            if inbox is not None:
+            if inbox is not None:  # frames of an abandoned call may still arrive
                 inbox.put(frame)
 
     def _note(self, piece: memoryview) -> None:
@@ -211,7 +206,3 @@ class SupervisorClient:
             inboxes = tuple(self._inboxes.values())
         for inbox in inboxes:
             inbox.end()
-
-
-def _dump(request: SupervisorRequest) -> bytes:
-    return json.dumps(request).encode()

@@ -1,12 +1,19 @@
-"""The frames of the supervisor's stream, and the Docker daemon's frames around them."""
+"""The supervisor's stream on the host: its frames, reports and flow control.
 
-import json
+The supervisor is not trusted: a command may have taken it over. It can lose its own sandbox, but
+neither fill the memory of this process nor make it wait without end.
+"""
+
 import struct
+import threading
 from collections.abc import Iterator
+from queue import SimpleQueue
 from typing import NamedTuple
 
+from pydantic import BaseModel, ValidationError
+
 from contracts.errors import SandboxLost
-from sandbox.supervisor.frames import CHUNK, DONE, HEADER, HELLO, MAGIC
+from sandbox.supervisor.frames import CHUNK, DONE, HEADER, HELLO, INPUT, MAGIC, TAKEN, WINDOW
 
 MAX_FRAME = 2 * CHUNK
 """Largest frame that is accepted; the supervisor sends at most `CHUNK`, or a short report."""
@@ -28,27 +35,39 @@ def encode(kind: int, channel: int, payload: bytes = b"") -> bytes:
     return HEADER.pack(MAGIC, kind, channel, len(payload)) + payload
 
 
-def chunks(data: bytes) -> Iterator[bytes]:
+def _chunks(data: bytes) -> Iterator[bytes]:
     """Yield the data in pieces that fit a frame."""
     view = memoryview(data)
     for start in range(0, len(data), CHUNK):
         yield bytes(view[start : start + CHUNK])
 
 
-def parse_json_object(payload: bytes | bytearray, name: str) -> dict[str, object]:
-    """Parse a JSON object from the supervisor; `name` is for the error message.
+class Report(BaseModel, frozen=True, strict=True):
+    """The supervisor's last word on a request. `error` is set for tasks and ports."""
+
+    exit_code: int = 0
+    duration_ms: int = 0
+    timed_out: bool = False
+    out_of_memory: bool = False
+    out_of_disk: bool = False
+    out_of_processes: bool = False
+    killed_children: int = 0
+    launch_error: str | None = None
+    error: str | None = None
+    errno: str | None = None
+
+
+def parse_report(payload: bytes | bytearray) -> Report:
+    """Return the report in a payload.
 
     Raises:
-        SandboxLost: the payload is not a JSON object.
+        SandboxLost: the payload is not a report as JSON.
     """
     try:
-        found = json.loads(payload)
-    except (ValueError, RecursionError) as error:
-        quoted = bytes(payload[:200])
-        raise SandboxLost(f"the supervisor's {name} is no JSON: {quoted!r}") from error
-    if not isinstance(found, dict):
-        raise SandboxLost(f"the supervisor's {name} is no object: {bytes(payload[:200])!r}")
-    return found
+        return Report.model_validate_json(payload)
+    except ValidationError as error:
+        start = bytes(payload[:200])
+        raise SandboxLost(f"the supervisor sent no report but {start!r}") from error
 
 
 class FrameReader:
@@ -97,6 +116,7 @@ class FrameReader:
 
 def _size(header: bytes) -> int:
     magic, kind, _, size = HEADER.unpack(header)
+    # A length is checked before any byte of it is read: four bytes can claim 4 GiB.
     if magic != MAGIC or not HELLO <= kind <= DONE or size > MAX_FRAME:
         raise SandboxLost(f"the supervisor sent no frame but {header!r}")
     return int(size)
@@ -135,3 +155,93 @@ class DockerReader:
         self._header = b""
         if self._stream not in (DOCKER_STDOUT, DOCKER_STDERR):
             raise SandboxLost(f"the docker daemon sent no stream but {header!r}")
+
+
+class ReceiveQueue:
+    """Frames that one channel received and its reader has not taken; at most `window` bytes."""
+
+    def __init__(self, window: int = WINDOW) -> None:
+        self._window = window
+        self._frames: SimpleQueue[Frame | None] = SimpleQueue()
+        self._received = 0
+        self._taken = 0
+        self._unacknowledged = 0
+
+    def put(self, frame: Frame) -> None:
+        """Add a frame; called only by the thread that reads the stream."""
+        self._received += len(frame.payload)
+        # Empty frames count too: they take memory without any byte of payload.
+        waiting = max(self._received - self._taken, self._frames.qsize())
+        if waiting > self._window + CHUNK:
+            raise SandboxLost("the supervisor sends more than it was asked for")
+        self._frames.put(frame)
+
+    def get(self, timeout: float | None = None) -> Frame | None:
+        """Return the next frame, or None after the last; called by one thread per channel.
+
+        Raises:
+            Empty: nothing came within `timeout` seconds.
+        """
+        frame = self._frames.get(timeout=timeout)
+        if frame is not None:
+            self._taken += len(frame.payload)
+        return frame
+
+    def end(self) -> None:
+        """Mark the end: no frame follows."""
+        self._frames.put(None)
+
+    def acknowledge(self, channel: int, size: int) -> bytes:
+        """Count bytes as taken; return the TAKEN frame to send, or nothing for a few bytes."""
+        self._unacknowledged += size
+        # A frame for each read would double the number of frames of a busy stream.
+        if self._unacknowledged < self._window // 4:
+            return b""
+        size, self._unacknowledged = self._unacknowledged, 0
+        return encode(TAKEN, channel, size.to_bytes(4, "big"))
+
+
+class InputSender:
+    """The input of a command, cut into frames as fast as the supervisor takes it."""
+
+    def __init__(self, data: bytes) -> None:
+        self._view = memoryview(data)
+        self._ended = not data
+
+    def frames(self, channel: int, size: int) -> bytes:
+        """Return the next `size` bytes as frames, with the end mark after the last."""
+        if self._ended:
+            return b""
+        part, self._view = self._view[:size], self._view[size:]
+        self._ended = not self._view
+        framed = b"".join(encode(INPUT, channel, piece) for piece in _chunks(bytes(part)))
+        return framed + encode(INPUT, channel) if self._ended else framed
+
+
+class SendCredit:
+    """The number of bytes that the other side still has room for."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._open = True
+        self._changed = threading.Condition()
+
+    def wait(self) -> int:
+        """Wait until there is room and return it; 0 when it was closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._size or not self._open)
+            return self._size if self._open else 0
+
+    def add(self, size: int) -> None:
+        with self._changed:
+            self._size += size
+            self._changed.notify()
+
+    def spend(self, size: int) -> None:
+        with self._changed:
+            self._size -= size
+
+    def close(self) -> None:
+        with self._changed:
+            self._open = False
+            self._changed.notify()

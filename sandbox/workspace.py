@@ -13,11 +13,10 @@ from os import fsdecode
 from contracts.errors import GitFailed, WorkRefused
 from contracts.false_changes import falsely_modified
 from contracts.run import DiffStat
-from contracts.sandbox import DEFAULT_AUTHOR, ExecResult, Sandbox
+from contracts.sandbox import DEFAULT_AUTHOR, DEFAULT_OUTPUT_LIMIT, Command, ExecResult, Sandbox
 from sandbox.bundles import bundle_base, unbundle_work
 from sandbox.diffs import diff, diff_stat
-from sandbox.git import branch_ref, error_text, our_repository
-from sandbox.git_inside import check_result, git_inside, remove_inside, try_git_inside
+from sandbox.git import TIMEOUT_S, branch_ref, error_text, our_repository
 from sandbox.repos import BaseCommit
 
 WORK_LIMIT = 512 * 1024 * 1024
@@ -33,6 +32,18 @@ JUNK = (
 _BUNDLE = ".git/harness.bundle"
 _NAMED_PATHS = 5
 """Paths that a notice names; it counts the others."""
+# The agent owns the configuration: no hook of it may run in the commit, and no setting of it may
+# give the commit other bytes than the files that were tested.
+_GIT = (
+    "git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
+    "-c", "core.sparseCheckout=false", "-c", "core.untrackedCache=false",
+    "-c", "core.fileMode=true", "-c", "core.symlinks=true", "-c", "core.ignoreCase=false",
+    "-c", "core.trustctime=true", "-c", "core.checkStat=default", "-c", "core.ignoreStat=false",
+    "-c", "core.attributesFile=/dev/null", "-c", "core.autocrlf=false", "-c", "core.eol=lf",
+    "-c", "commit.gpgSign=false",
+    "-c", f"user.name={DEFAULT_AUTHOR.name}", "-c", f"user.email={DEFAULT_AUTHOR.email}",
+    "--git-dir=.git", "--work-tree=.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,20 +72,20 @@ def clone_into_sandbox(sandbox: Sandbox, base: BaseCommit, branch: str) -> None:
         SandboxLost: the sandbox is gone.
     """
     branch_ref(branch)
-    git_inside(sandbox, "init", "--quiet", "--template=", "--initial-branch=harness-start")
+    _git(sandbox, "init", "--quiet", "--template=", "--initial-branch=harness-start")
     packed = bundle_base(base)
     sandbox.write_file(_BUNDLE, packed.bundle)
     if (shallow := base.bare / "shallow").exists():
         sandbox.write_file(".git/shallow", shallow.read_bytes())
     sandbox.write_file(".git/info/exclude", "\n".join((*JUNK, "")).encode())
-    git_inside(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
+    _git(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
     sandbox.write_file(".git/packed-refs", packed.tags)
-    git_inside(sandbox, "config", "user.name", DEFAULT_AUTHOR.name)
-    git_inside(sandbox, "config", "user.email", DEFAULT_AUTHOR.email)
-    git_inside(sandbox, "checkout", "--quiet", "-b", branch, base.commit)
+    _git(sandbox, "config", "user.name", DEFAULT_AUTHOR.name)
+    _git(sandbox, "config", "user.email", DEFAULT_AUTHOR.email)
+    _git(sandbox, "checkout", "--quiet", "-b", branch, base.commit)
     if base.forked_at is not None:
-        git_inside(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
-    check_result(remove_inside(sandbox, _BUNDLE), "rm")
+        _git(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
+    _check(_remove(sandbox, _BUNDLE), "rm")
 
 
 def collect_work(
@@ -90,7 +101,10 @@ def collect_work(
         SandboxLost: the sandbox is gone.
     """
     try:
-        _unlock(sandbox)
+        # A killed git leaves its lock, and each later git command would refuse to run. With
+        # attributes in .git, the commit could hold other bytes than the files that were tested.
+        _remove(sandbox, ".git/index.lock", ".git/HEAD.lock", ".git/info/attributes")
+        _git(sandbox, "rev-parse", "--git-dir")
         absent = reset_index(sandbox)
         not_added = _commit_all(sandbox, message)
         bundle = _bundle(sandbox, base)
@@ -108,50 +122,40 @@ def collect_work(
                 *not_added,
                 *absent,
                 *ignored_files_notice(sandbox),
-                *_rewritten(base, commit),
-                *_embedded(base, commit),
+                *_commit_notices(base, commit),
             ),
         )
     except GitFailed as error:
         raise WorkRefused(f"the work cannot be taken out: {error}") from error
 
 
-def _unlock(sandbox: Sandbox) -> None:
-    # A killed git leaves its lock, and each later git command would refuse to run. With
-    # attributes in .git, the commit could hold other bytes than the files that were tested.
-    remove_inside(sandbox, ".git/index.lock", ".git/HEAD.lock", ".git/info/attributes")
-    git_inside(sandbox, "rev-parse", "--git-dir")
-
-
 def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:
     """Commit every change in the workspace; return a notice if git could not add all files."""
     unchanged = falsely_modified(partial(_git_listing, sandbox))
-    added = try_git_inside(sandbox, "add", "--all", "--ignore-errors")
+    added = _try_git(sandbox, "add", "--all", "--ignore-errors")
     if unchanged:
-        git_inside(
-            sandbox, "update-index", "-z", "--index-info", stdin=b"".join(unchanged.values())
-        )
-    if not try_git_inside(sandbox, "diff", "--cached", "--quiet").ok:
+        _git(sandbox, "update-index", "-z", "--index-info", stdin=b"".join(unchanged.values()))
+    if not _try_git(sandbox, "diff", "--cached", "--quiet").ok:
         commit = ("commit", "--quiet", "--no-verify", "--allow-empty-message")
         text = message.replace("\0", "").encode(errors="replace")
-        git_inside(sandbox, *commit, "--file=-", stdin=text)
+        _git(sandbox, *commit, "--file=-", stdin=text)
     return () if added.ok else (f"not all is in the branch: {error_text(added.stderr)}",)
 
 
 def _git_listing(sandbox: Sandbox, args: tuple[str, ...], stdin: bytes) -> ExecResult:
-    return try_git_inside(sandbox, *args, stdin=stdin, output_limit=LIST_LIMIT)
+    return _try_git(sandbox, *args, stdin=stdin, output_limit=LIST_LIMIT)
 
 
 def _bundle(sandbox: Sandbox, base: BaseCommit) -> bytes | None:
     """Return a bundle of the commits that HEAD has over the base; None if HEAD is the base."""
     span = (f"^{base.commit}", "HEAD")
-    if git_inside(sandbox, "rev-list", "--count", *span).stdout.strip() == b"0":
-        head = git_inside(sandbox, "rev-parse", "HEAD").stdout.decode().strip()
+    if _git(sandbox, "rev-list", "--count", *span).stdout.strip() == b"0":
+        head = _git(sandbox, "rev-parse", "HEAD").stdout.decode().strip()
         if head == base.commit:
             return None
         raise WorkRefused(f"HEAD went back to before {base.commit[:7]} and nothing stands on it")
     packing = ("bundle", "create", "--quiet", "-", *span)
-    packed = check_result(try_git_inside(sandbox, *packing, output_limit=WORK_LIMIT), "git bundle")
+    packed = _check(_try_git(sandbox, *packing, output_limit=WORK_LIMIT), "git bundle")
     if packed.truncated:
         raise WorkRefused(
             f"the work is {packed.stdout_size} bytes packed, over the limit of {WORK_LIMIT}"
@@ -159,18 +163,14 @@ def _bundle(sandbox: Sandbox, base: BaseCommit) -> bytes | None:
     return packed.stdout
 
 
-def _rewritten(base: BaseCommit, commit: str) -> Iterator[str]:
+def _commit_notices(base: BaseCommit, commit: str) -> Iterator[str]:
+    """Report rewritten history, and repositories inside the repository."""
     with our_repository(base.bare) as repository:
         missing = repository.git.rev_list("--count", f"{commit}..{base.commit}")
+        changes = repository.git.output("diff", "--raw", "-z", "--no-renames", base.commit, commit)
     if missing != "0":
         yield f"history was rewritten: the work does not stand on {base.commit[:7]}"
-
-
-def _embedded(base: BaseCommit, commit: str) -> Iterator[str]:
-    """Report repositories inside the repository: git stores a commit id instead of their files."""
-    with our_repository(base.bare) as repository:
-        changes = repository.git.output("diff", "--raw", "-z", "--no-renames", base.commit, commit)
-    if re.search(rb":\d+ 160000 ", changes):
+    if re.search(rb":\d+ 160000 ", changes):  # git stores a commit id instead of the files
         yield "a directory of the work is a git repository itself: its files are not in the branch"
 
 
@@ -184,15 +184,16 @@ def reset_index(sandbox: Sandbox) -> tuple[str, ...]:
         GitFailed: a git command inside failed.
         SandboxLost: the sandbox is gone.
     """
-    listed = git_inside(sandbox, "ls-files", "-v", "--stage", "-z", output_limit=LIST_LIMIT).stdout
-    entries = [_Entry(entry) for entry in listed.split(b"\0") if entry]
-    check_result(remove_inside(sandbox, ".git/index"), "rm")
-    _update(sandbox, [entry.info for entry in entries], "--index-info")
-    try_git_inside(sandbox, "update-index", "-q", "--refresh")  # fails where a file has changed
-    skipped = {entry.path for entry in entries if entry.is_skipped}
+    listed = _git(sandbox, "ls-files", "-v", "--stage", "-z", output_limit=LIST_LIMIT).stdout
+    entries = [entry for entry in listed.split(b"\0") if entry]  # "<tag> <mode> <id> 0\t<path>"
+    _check(_remove(sandbox, ".git/index"), "rm")
+    _update(sandbox, [entry[2:] for entry in entries], "--index-info")
+    _try_git(sandbox, "update-index", "-q", "--refresh")  # fails where a file has changed
+    # In lower case the file is also flagged as unchanged.
+    skipped = {entry.partition(b"\t")[2] for entry in entries if entry[:1] in b"Ss"}
     if not skipped:
         return ()
-    deleted = git_inside(sandbox, "ls-files", "--deleted", "-z", output_limit=LIST_LIMIT).stdout
+    deleted = _git(sandbox, "ls-files", "--deleted", "-z", output_limit=LIST_LIMIT).stdout
     absent = sorted(skipped & set(deleted.split(b"\0")))
     _update(sandbox, absent, "--skip-worktree", "--stdin")
     if not absent:
@@ -210,42 +211,50 @@ def ignored_files_notice(sandbox: Sandbox) -> tuple[str, ...]:
     """
     no_junk = (f":(exclude,glob)**/{name}{'**' * name.endswith('/')}" for name in JUNK)
     selection = ("--others", "--ignored", "--exclude-standard", "-z", "--", ".", *no_junk)
-    found = try_git_inside(sandbox, "ls-files", *selection, output_limit=LIST_LIMIT)
+    found = _try_git(sandbox, "ls-files", *selection, output_limit=LIST_LIMIT)
     paths = [path for path in found.stdout.split(b"\0") if path]
     if not found.ok or not paths:
         return ()
     return (f"not in the branch, because git ignores it: {_join_paths(paths)}",)
 
 
-class _Entry(bytes):
-    """A file of the index as `git ls-files -v --stage` has it."""
+def _git(
+    sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = DEFAULT_OUTPUT_LIMIT
+) -> ExecResult:
+    """Run git in the workspace; raise GitFailed, ending with git's error, if it fails."""
+    ran = _try_git(sandbox, *args, stdin=stdin, output_limit=output_limit)
+    return _check(ran, f"git {args[0]}")
 
-    @property
-    def is_skipped(self) -> bool:
-        return self[:1].upper() == b"S"
 
-    @property
-    def info(self) -> bytes:
-        """For `update-index --index-info`."""
-        return self[2:]
+def _try_git(
+    sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = DEFAULT_OUTPUT_LIMIT
+) -> ExecResult:
+    argv = (*_GIT, *args)
+    return sandbox.exec(
+        Command(argv=argv, stdin=stdin, timeout_s=TIMEOUT_S, output_limit=output_limit)
+    )
 
-    @property
-    def path(self) -> bytes:
-        return self.partition(b"\t")[2]
+
+def _remove(sandbox: Sandbox, *paths: str) -> ExecResult:
+    """Remove files of the workspace, if they exist."""
+    return sandbox.exec(Command(argv=("rm", "-f", *paths), timeout_s=TIMEOUT_S))
+
+
+def _check(result: ExecResult, what: str) -> ExecResult:
+    if not result.ok:
+        why = result.launch_error or error_text(result.stderr)
+        raise GitFailed(
+            f"{what} in the sandbox {'timed out' if result.timed_out else 'failed'}: {why}"
+        )
+    return result
 
 
 def _update(sandbox: Sandbox, lines: Collection[bytes], *how: str) -> None:
     if lines:
-        git_inside(sandbox, "update-index", "-z", *how, stdin=b"\0".join((*lines, b"")))
+        _git(sandbox, "update-index", "-z", *how, stdin=b"\0".join((*lines, b"")))
 
 
 def _join_paths(paths: list[bytes]) -> str:
-    return ", ".join(_printable(paths))
-
-
-def _printable(paths: list[bytes]) -> Iterator[str]:
-    for path in paths[:_NAMED_PATHS]:
-        name = fsdecode(path)
-        yield name if name.isprintable() else repr(name)
-    if len(paths) > _NAMED_PATHS:
-        yield f"and {len(paths) - _NAMED_PATHS} more"
+    names = [name if name.isprintable() else repr(name) for name in map(fsdecode, paths)]
+    more = [f"and {len(names) - _NAMED_PATHS} more"] if len(names) > _NAMED_PATHS else []
+    return ", ".join(names[:_NAMED_PATHS] + more)

@@ -77,7 +77,7 @@ def _sandboxes(settings: Settings) -> Callable[[str], OpenSandbox]:
             def started() -> DockerSandbox:
                 if checkpoint is None:
                     return take_from_pool(docker, spec) or DockerSandbox.start(docker, spec)
-                return DockerSandbox.resume(docker, spec, checkpoint)
+                return DockerSandbox.start(docker, spec, checkpoint=checkpoint)
 
             with (
                 EgressProxy(

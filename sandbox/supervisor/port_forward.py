@@ -61,16 +61,6 @@ class PortForwards:
         self.channels.pop(channel, None)
         self.say(DONE, channel, json.dumps(facts).encode())
 
-    def watch(self, fd: socket.socket, events: int, act: Any) -> None:
-        """Replace the events and the callback of this socket; no events: stop watching."""
-        selector, watched = self.loop.selector, fd in self.loop.selector.get_map()
-        if watched and events:
-            selector.modify(fd, events, act)
-        elif watched:
-            selector.unregister(fd)
-        elif events:
-            selector.register(fd, events, act)
-
 
 class ForwardedPort:
     """One listening socket."""
@@ -82,7 +72,7 @@ class ForwardedPort:
 
     def handle(self, kind: int, _: bytes) -> None:
         if kind == STOP:
-            self.ports.watch(self.listener, 0, None)
+            self.ports.loop.unwatch(self.listener)
             self.listener.close()
             self.ports.end(self.channel, {})
 
@@ -99,9 +89,12 @@ class ForwardedPort:
 
     def count(self, more: int) -> None:
         self.connections += more
-        if self.listener.fileno() >= 0:
-            room = self.connections < MAX_CONNECTIONS
-            self.ports.watch(self.listener, selectors.EVENT_READ if room else 0, self.accept)
+        if self.listener.fileno() < 0:
+            return
+        if self.connections < MAX_CONNECTIONS:
+            self.ports.loop.watch(self.listener, self.accept)
+        else:
+            self.ports.loop.unwatch(self.listener)
 
 
 class ForwardedConnection:
@@ -142,7 +135,10 @@ class ForwardedConnection:
             return
         reading = self.credit > 0 and not self.output_ended
         events = selectors.EVENT_READ * reading | selectors.EVENT_WRITE * bool(self.pending)
-        self.port.ports.watch(self.socket, events, self.move)
+        if events:
+            self.port.ports.loop.watch(self.socket, self.move, event=events)
+        else:
+            self.port.ports.loop.unwatch(self.socket)
 
     def offer_input(self) -> None:
         if self.pending:
@@ -171,7 +167,7 @@ class ForwardedConnection:
         """Close the connection; with an error, reset it."""
         if facts:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        self.port.ports.watch(self.socket, 0, None)
+        self.port.ports.loop.unwatch(self.socket)
         self.socket.close()
         self.port.count(-1)
         self.port.ports.end(self.channel, facts)

@@ -57,7 +57,7 @@ def test_the_contract_suite_passes_on_a_remote_engine(remote: OwnEngine) -> None
     assert done.returncode == 0, done.stdout[-4000:]
 
 
-def test_a_remote_sandbox_is_there_and_gone_and_mounts_nothing(
+def test_a_remote_sandbox_mounts_nothing_and_is_removed(
     remote: OwnEngine, remote_engine: DockerEngine
 ) -> None:
     with DockerSandbox.start(remote_engine, SPEC) as sandbox:

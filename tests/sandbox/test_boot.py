@@ -24,12 +24,12 @@ class Blanked(ast.NodeTransformer):
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_program_is_the_same_without_what_is_written_for_people(file: Path) -> None:
+def test_the_packed_program_differs_in_docstrings_only(file: Path) -> None:
     whole, lean = file.read_text(), spec.lean(file.read_text())
     assert ast.dump(Blanked().visit(ast.parse(whole))) == ast.dump(ast.parse(lean))
     assert '"""' not in lean
 
 
-def test_a_container_is_told_it_in_few_words() -> None:
+def test_the_supervisor_program_is_a_third_of_its_source() -> None:
     whole = sum(len(file.read_text()) for file in FILES)
     assert len(spec.supervisor_argv(1.0)[-1]) < whole / 3

@@ -93,7 +93,7 @@ def test_publishing_again_moves_forward_only(repo: Path, tmp_path: Path) -> None
     assert run_git(repo, "rev-parse", BRANCH) == theirs
 
 
-def test_a_branch_that_is_checked_out_is_left_alone(repo: Path, tmp_path: Path) -> None:
+def test_a_checked_out_branch_is_not_moved(repo: Path, tmp_path: Path) -> None:
     base, commit = worked(repo, tmp_path)
     run_git(repo, "checkout", "--quiet", "-b", BRANCH)
 

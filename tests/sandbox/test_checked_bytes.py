@@ -28,7 +28,7 @@ def dos_in(tmp_path: Path, repo: Path, sandbox: Sandbox) -> tuple[Sandbox, BaseC
     return sandbox, base
 
 
-def test_files_nobody_touched_are_not_in_the_work_whatever_their_attributes_say(
+def test_untouched_files_are_not_in_the_work_whatever_their_attributes(
     dos_in: tuple[Sandbox, BaseCommit],
 ) -> None:
     sandbox, base = dos_in
@@ -88,7 +88,9 @@ FORGED = """if True:
         f"echo 'a = 2' > src/a.py; git add src/a.py; sleep 1.1; python3 -c '{FORGED}'",
     ],
 )
-def test_what_was_checked_is_what_comes_out(work_in: Sandbox, base: BaseCommit, line: str) -> None:
+def test_the_work_holds_the_bytes_that_were_tested(
+    work_in: Sandbox, base: BaseCommit, line: str
+) -> None:
     inside(work_in, line)
     work = taken(work_in, base)
     assert run_git(base.bare, "show", f"{work.commit}:src/a.py") == "a = 2"
@@ -106,12 +108,12 @@ def test_line_ends_come_out_as_they_were_checked(work_in: Sandbox, base: BaseCom
     assert shown == b"a = 2\r\n"
 
 
-def test_what_is_staged_though_git_ignores_it_comes_out(work_in: Sandbox, base: BaseCommit) -> None:
+def test_a_staged_file_that_git_ignores_is_in_the_work(work_in: Sandbox, base: BaseCommit) -> None:
     inside(work_in, "echo built > .gitignore; echo 1 > built; git add --force built")
     assert run_git(base.bare, "show", f"{taken(work_in, base).commit}:built") == "1"
 
 
-def test_what_git_ignores_is_told_and_junk_is_not(work_in: Sandbox, base: BaseCommit) -> None:
+def test_ignored_files_are_reported_and_junk_is_not(work_in: Sandbox, base: BaseCommit) -> None:
     inside(work_in, "printf 'local.py\n__pycache__/\nvar/\n' > .gitignore; mkdir -p p/__pycache__")
     inside(work_in, "touch local.py p/__pycache__/a.pyc; mkdir var; touch var/1 var/2 var/3 var/4")
     inside(work_in, "touch var/5; mkdir -p node_modules/x; touch node_modules/x/y new.py")

@@ -70,12 +70,12 @@ class Out:
 
 
 @pytest.mark.parametrize("rule", ["*", "", "10.0.0.1", "https://x.org", "a.*.org", "x.org:0"])
-def test_what_is_no_rule_is_refused(rule: str) -> None:
+def test_an_invalid_rule_is_refused(rule: str) -> None:
     with pytest.raises(OptionInvalid, match="no host to allow"):
         EgressProxy((rule,), print)
 
 
-def test_what_is_no_address_is_refused() -> None:
+def test_an_invalid_address_is_refused() -> None:
     with pytest.raises(OptionInvalid, match="no address"):
         EgressProxy((), print, addresses=("mirror.example.org",))
 
@@ -112,7 +112,7 @@ def test_a_name_that_leads_back_to_this_machine_is_refused() -> None:
         ("x" * 20_000, b"400", "longer than"),
     ],
 )
-def test_what_may_not_go_out_is_refused_and_told(
+def test_requests_to_other_hosts_are_refused_and_reported(
     request_line: str, status: bytes, reason: str
 ) -> None:
     with server(silent) as port:
@@ -202,7 +202,7 @@ def test_an_answer_is_streamed(certificate: Path) -> None:
         assert client.recv(100) == b"second"
 
 
-def test_a_server_that_is_not_there_is_told() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     with server(silent) as port:
         pass
     out = Out(port)
@@ -219,7 +219,7 @@ def test_a_client_that_says_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) 
         assert client.recv(100) == b""
 
 
-def test_there_is_a_most_of_connections_at_one_time() -> None:
+def test_the_number_of_connections_is_limited() -> None:
     egress = Out(1).egress
     many = [egress.connect() for _ in range(egress_module.MAX_CONNECTIONS)]
     with pytest.raises(ConnectionRefusedError, match="too many connections"):

@@ -56,7 +56,7 @@ def flattened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flattened]:
     engine, canary = DockerEngine(), tmp_path_factory.mktemp("host") / "canary"
     canary.write_text("untouched")
     shelf = SnapshotStore(engine, max_layers=engine.layers(BASE_IMAGE) + 1)
-    with DockerSandbox(engine, SPEC, shelf).start_container() as sandbox:
+    with DockerSandbox.start(engine, SPEC, store=shelf) as sandbox:
         sandbox.exec(Command(argv=("sh", "-c", TRAPS), env={"CANARY": str(canary)}))
         slim(engine, sandbox.container_id)
         found = Flattened(sandbox, canary, [], sandbox.exec(LISTING).text, sandbox.exec(ENV).stdout)

@@ -95,7 +95,7 @@ def test_a_connection_moves_only_after_it_was_taken(supervisor: Supervisor) -> N
         assert theirs.recv(100) == b""
 
 
-def test_a_port_that_cannot_be_had_says_why(supervisor: Supervisor) -> None:
+def test_a_port_that_cannot_be_opened_reports_the_reason(supervisor: Supervisor) -> None:
     def refuse() -> None:
         supervisor.say(DONE, supervisor.hear(RUN).channel, b'{"error": "in use"}')
 
@@ -105,7 +105,7 @@ def test_a_port_that_cannot_be_had_says_why(supervisor: Supervisor) -> None:
 
 
 @pytest.mark.parametrize("channel", [0, 1, FIRST_CONNECTION - 1])
-def test_a_channel_that_is_not_the_supervisors_is_not_given_away(
+def test_a_channel_number_outside_the_supervisors_range_is_refused(
     supervisor: Supervisor, channel: int
 ) -> None:
     asked: list[bool] = []
@@ -133,7 +133,7 @@ def test_a_supervisor_that_opens_connections_without_end_is_stopped(
 
 
 @pytest.mark.parametrize("flood", [[bytes(65536)] * 64, [b"x" * 60_000] * 5 + [b""] * 400_000])
-def test_a_supervisor_that_sends_more_than_it_may_is_lost(
+def test_a_supervisor_that_exceeds_its_window_is_a_lost_sandbox(
     supervisor: Supervisor, flood: list[bytes]
 ) -> None:
     with outside() as (connect, _):
@@ -154,7 +154,7 @@ def test_a_supervisor_that_sends_more_than_it_may_is_lost(
         sends.join()
 
 
-def test_a_sandbox_that_goes_ends_its_connections_also_where_nobody_reads(
+def test_a_lost_sandbox_ends_its_connections_also_without_a_reader(
     supervisor: Supervisor,
 ) -> None:
     with outside() as (connect, theirs):

@@ -201,6 +201,6 @@ def test_the_text_of_an_endless_error_takes_little_memory() -> None:
     assert peak < len(stderr)
 
 
-def test_a_folder_that_is_gone_is_not_taken_for_a_missing_git(tmp_path: Path) -> None:
+def test_a_removed_folder_is_not_reported_as_a_missing_git(tmp_path: Path) -> None:
     with pytest.raises(GitFailed, match=r"git cannot work in .*gone"):
         our_repository(tmp_path / "gone")

@@ -29,7 +29,7 @@ def test_a_command_is_the_agent_without_any_capability(docker_sandbox: DockerSan
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
 
 
-def test_a_command_of_another_user_has_that_one_and_nothing_more(
+def test_a_command_of_another_user_has_only_the_rights_of_that_user(
     docker_sandbox: DockerSandbox,
 ) -> None:
     line = "grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp:)' /proc/self/status; ls -di ~"

@@ -70,7 +70,7 @@ def refused(data: bytes, base: BaseCommit) -> str:
     return str(error.value)
 
 
-def test_a_crafted_bundle_that_is_honest_is_taken(base: BaseCommit) -> None:
+def test_a_well_formed_crafted_bundle_is_accepted(base: BaseCommit) -> None:
     blob = b"hello"
     tree = b"100644 f\0" + bytes.fromhex(named("blob", blob))
     commit = commit_of(named("tree", tree), base.commit)
@@ -135,7 +135,7 @@ def test_prerequisites_named_as_options_are_never_given_to_git(
         "an unknown kind", "a false checksum", "a broken commit", "another version",
     ],
 )  # fmt: skip
-def test_a_pack_that_lies_is_refused(base: BaseCommit, packed: bytes) -> None:
+def test_a_pack_with_false_contents_is_refused(base: BaseCommit, packed: bytes) -> None:
     refused(bundle("1" * 40, packed), base)
 
 
@@ -169,7 +169,7 @@ def test_few_trees_that_are_endless_paths_are_refused(base: BaseCommit, leaf: st
     assert "files and directories" in refused(bomb, base)
 
 
-def test_work_on_a_base_of_many_files_is_taken(
+def test_work_on_a_base_of_many_files_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sandbox.bundles.NEW_PATHS", 3)
@@ -180,9 +180,7 @@ def test_work_on_a_base_of_many_files_is_taken(
     assert unbundle_work((tmp_path / "work").read_bytes(), base, BRANCH) == commit
 
 
-def test_what_was_refused_leaves_the_next_bundle_free_to_come(
-    tmp_path: Path, base: BaseCommit
-) -> None:
+def test_a_refused_bundle_does_not_block_the_next(tmp_path: Path, base: BaseCommit) -> None:
     refused(bundle("1" * 40, pack(entry(BLOB, b"x"))), base)
     shop = tmp_path / "shop"
     commit = commit_files(shop, {"f": b"2"})

@@ -122,7 +122,7 @@ def test_a_command_that_kills_all_it_can_ends_only_itself(docker_sandbox: Docker
 FORGE = "echo forged > /proc/$(cat /tmp/victim)/fd/1"
 
 
-def test_nobody_speaks_in_the_name_of_another_command(docker_sandbox: DockerSandbox) -> None:
+def test_no_command_can_write_to_the_output_of_another(docker_sandbox: DockerSandbox) -> None:
     line = "echo $$ > /tmp/victim; while ! test -e /tmp/tried; do sleep 0.05; done; echo mine"
     victim = Command(argv=("sh", "-c", line))
     forger = f"until test -s /tmp/victim; do sleep 0.05; done; {FORGE}; touch /tmp/tried"
@@ -150,7 +150,7 @@ def test_a_double_fork_with_its_own_session_is_gone_after_return(
     assert processes_of_users(docker_sandbox) == 0
 
 
-def test_one_that_is_born_while_it_is_looked_for_is_gone_after_return(
+def test_processes_forked_during_the_kill_are_gone_after_return(
     docker_sandbox: DockerSandbox,
 ) -> None:
     with ThreadPoolExecutor(1) as beside:  # among many, looking takes as long as a fork
@@ -233,7 +233,7 @@ def test_a_fork_bomb_at_default_limits_is_cleared_at_its_timeout(
         assert other.result().ok
 
 
-def test_a_command_that_fails_at_the_limit_of_processes_is_told_apart(
+def test_a_command_that_fails_at_the_process_limit_is_reported(
     docker_sandbox: DockerSandbox,
 ) -> None:
     too_many = python(docker_sandbox, "import os, signal\nwhile True: os.fork() or signal.pause()")
@@ -241,7 +241,7 @@ def test_a_command_that_fails_at_the_limit_of_processes_is_told_apart(
     assert not python(docker_sandbox, "raise SystemExit(1)").out_of_processes
 
 
-def test_a_command_that_finds_no_room_for_a_process_is_told(
+def test_a_command_that_cannot_start_a_process_is_reported(
     docker_sandbox: DockerSandbox,
 ) -> None:
     full, over = threading.Event(), threading.Event()
@@ -273,7 +273,7 @@ def test_ending_one_command_leaves_the_others_alone(docker_sandbox: DockerSandbo
     assert steady.result().stdout == b"ok\n"
 
 
-def test_an_output_pipe_given_away_does_not_hold_the_call(docker_sandbox: DockerSandbox) -> None:
+def test_an_inherited_output_pipe_does_not_block_the_call(docker_sandbox: DockerSandbox) -> None:
     receive = (
         "import socket; s = socket.socket(socket.AF_UNIX); s.bind('/tmp/pass'); s.listen()\n"
         "c, _ = s.accept(); fds = socket.recv_fds(c, 1, 1)[1]; print('got', flush=True)\n"

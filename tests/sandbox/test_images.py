@@ -17,7 +17,7 @@ def test_the_recipe_is_a_short_digest() -> None:
     assert BASE_RECIPE.recipe() == BASE_RECIPE.recipe()
 
 
-def test_a_build_that_fails_says_its_last_line() -> None:
+def test_a_failed_build_reports_its_last_line() -> None:
     events: list[dict[str, object]] = [
         {"stream": "Step 1\n\n"},
         {"aux": {}},

@@ -45,7 +45,7 @@ def looked_for(docker_host: str) -> "subprocess.CompletedProcess[str]":
     "docker_host",
     ["/var/run/docker.sock", "tcp://h:abc", "tcp://[", "unix:///nowhere.sock", "tcp://"],
 )
-def test_what_leads_to_no_engine_is_told_in_one_line(docker_host: str) -> None:
+def test_an_unusable_engine_address_is_reported_in_one_line(docker_host: str) -> None:
     done = looked_for(docker_host)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
     assert f"DOCKER_HOST is {docker_host}: start that one" in done.stderr

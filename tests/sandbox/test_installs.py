@@ -88,7 +88,7 @@ def test_apt_reads_its_lists_and_packages_over_plain_http(
     assert installer.kinds() == {"allowed"}
 
 
-def test_an_install_from_an_index_that_is_not_allowed_fails_and_is_told(
+def test_an_install_from_a_refused_index_fails_and_is_reported(
     docker_sandbox: DockerSandbox, stack: ExitStack
 ) -> None:
     allowed, *_ = npm_hosts(docker_sandbox)
@@ -99,7 +99,7 @@ def test_an_install_from_an_index_that_is_not_allowed_fails_and_is_told(
     assert {(e.kind, e.host) for e in installer.events} == {("refused", pip_hosts()[0])}
 
 
-def test_what_ignores_the_proxy_has_no_way_out(
+def test_a_program_that_ignores_the_proxy_has_no_way_out(
     docker_sandbox: DockerSandbox, stack: ExitStack
 ) -> None:
     host, *_ = pip_hosts()
@@ -112,9 +112,7 @@ def test_what_ignores_the_proxy_has_no_way_out(
     assert installer.events == []
 
 
-def test_when_the_proxy_is_gone_there_is_no_way_out(
-    docker_sandbox: DockerSandbox, stack: ExitStack
-) -> None:
+def test_a_closed_proxy_leaves_no_way_out(docker_sandbox: DockerSandbox, stack: ExitStack) -> None:
     installer = Installer(docker_sandbox, stack, pip_hosts())
     stack.close()
     assert not installer.run("pip download -q --retries 0 six").ok

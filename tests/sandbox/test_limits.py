@@ -50,18 +50,18 @@ def python(sandbox: DockerSandbox, program: str) -> ExecResult:
     return sandbox.exec(Command(argv=("python3", "-c", program), timeout_s=LONG_S))
 
 
-def test_a_command_over_the_memory_limit_is_killed_and_says_so(tight: DockerSandbox) -> None:
+def test_a_command_over_the_memory_limit_is_killed_and_reported(tight: DockerSandbox) -> None:
     hog = python(tight, HOG)
     assert (hog.exit_code, hog.out_of_memory) == (137, True)
     after = sh(tight, "exit 1")
     assert (after.exit_code, after.out_of_memory) == (1, False)
 
 
-def test_memory_of_a_child_is_told_too(tight: DockerSandbox) -> None:
+def test_a_child_killed_for_memory_is_reported_too(tight: DockerSandbox) -> None:
     assert sh(tight, f"python3 -c '{HOG}' || exit 3").out_of_memory
 
 
-def test_who_fails_beside_a_command_killed_for_memory_is_not_suspected(
+def test_a_failure_beside_a_command_killed_for_memory_is_not_blamed_on_memory(
     tight: DockerSandbox,
 ) -> None:
     with ThreadPoolExecutor(4) as threads:
@@ -111,7 +111,7 @@ def test_shared_memory_is_limited(tight: DockerSandbox) -> None:
 
 
 @pytest.mark.parametrize("hidden", ["", "; exec 9> gone; rm gone; head -c 90000000 /dev/zero >&9"])
-def test_a_command_that_fills_the_disk_is_killed_and_says_so(
+def test_a_command_that_fills_the_disk_is_killed_and_reported(
     small: DockerSandbox, hidden: str
 ) -> None:
     write = hidden or "; head -c 90000000 /dev/zero > big"
@@ -140,7 +140,7 @@ OUT_OF_SIGHT = {
 
 
 @pytest.mark.parametrize("where", OUT_OF_SIGHT)
-def test_what_is_out_of_sight_takes_room_too(small: DockerSandbox, where: str) -> None:
+def test_files_that_cannot_be_listed_count(small: DockerSandbox, where: str) -> None:
     assert sh(small, f"({OUT_OF_SIGHT[where]}); sync; sleep 900").out_of_disk
 
 
@@ -174,11 +174,11 @@ BY_A_PROCESS = {
 
 
 @pytest.mark.parametrize("process", BY_A_PROCESS)
-def test_what_is_held_by_a_process_takes_room_too(small: DockerSandbox, process: str) -> None:
+def test_deleted_files_that_a_process_holds_open_count(small: DockerSandbox, process: str) -> None:
     assert python(small, HOLD + BY_A_PROCESS[process]).out_of_disk
 
 
-def test_deep_folders_let_nobody_write_more(small: DockerSandbox) -> None:
+def test_files_in_deep_folders_count_for_the_disk_limit(small: DockerSandbox) -> None:
     assert sh(small, DEEP).ok
     assert sh(small, f"{FILL}; sleep 900").out_of_disk
     assert sh(small, "sleep 1; echo fine").stdout == b"fine\n"

@@ -7,7 +7,7 @@ from sandbox.repos import fetch_base
 from tests.support.git_repos import commit_files, git_output, make_repo, run_git
 
 
-def test_every_link_is_read_with_what_it_says(tmp_path: Path) -> None:
+def test_every_link_is_read_with_its_target(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
     (repo / "a b").mkdir()
     (repo / "a b" / "l").symlink_to("../tools/husky\nx")
@@ -23,7 +23,7 @@ def test_a_repository_without_links_has_none(tmp_path: Path) -> None:
     assert symlinks(fetch_base(str(repo), store=tmp_path / "store")) == {}
 
 
-def test_a_link_that_no_system_could_make_is_left_out(tmp_path: Path) -> None:
+def test_a_link_longer_than_linux_allows_is_omitted(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
     (repo / "big").write_bytes(b"x" * 5_000)
     blob = run_git(repo, "hash-object", "-w", "big")

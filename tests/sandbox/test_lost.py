@@ -21,6 +21,7 @@ from sandbox.reap import list_sandboxes
 from sandbox.spec import SandboxLimits, SandboxSpec
 from tests.support.sandboxes import SLEEP, StartSandbox, begin
 from tests.support.waiting import LONG_S, wait_until
+from tests.support.workspace_work import run_as_root
 
 pytestmark = pytest.mark.docker
 
@@ -71,10 +72,7 @@ def test_a_killed_supervisor_is_lost(engine: DockerEngine, start_sandbox: StartS
 def test_root_inside_cannot_kill_the_supervisor(
     engine: DockerEngine, docker_sandbox: DockerSandbox
 ) -> None:
-    stream, _ = engine.run(docker_sandbox.container_id, ("sh", "-c", "kill -9 1; kill -19 1"))
-    while stream.receive():
-        pass
-    stream.close()
+    run_as_root(engine, docker_sandbox.container_id, "kill -9 1; kill -19 1")
     assert docker_sandbox.exec(Command(argv=("true",))).ok
 
 
@@ -91,7 +89,9 @@ def test_a_sandbox_that_dies_while_starting_leaves_nothing(engine: DockerEngine)
     assert list_sandboxes(engine, "harness-tests-none") == ()
 
 
-def test_no_engine_says_where_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_an_engine_names_the_address_and_a_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/docker.sock")
     spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests", run_id="test")
     with pytest.raises(DockerUnavailable, match=r"/no/such/docker\.sock.*DOCKER_HOST"):

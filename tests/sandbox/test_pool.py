@@ -39,7 +39,7 @@ def taken(engine: DockerEngine, spec: SandboxSpec) -> DockerSandbox:
     return sandbox
 
 
-def test_an_empty_pool_gives_nothing(engine: DockerEngine, spec: SandboxSpec) -> None:
+def test_an_empty_pool_returns_none(engine: DockerEngine, spec: SandboxSpec) -> None:
     assert take_from_pool(engine, spec) is None
 
 
@@ -54,7 +54,7 @@ def test_a_warm_sandbox_is_a_whole_sandbox(engine: DockerEngine, spec: SandboxSp
     assert list_sandboxes(engine, spec.owner) == ()
 
 
-def test_what_goes_on_with_the_files_of_a_warm_one_is_none_of_the_pool(
+def test_a_checkpoint_of_a_pooled_sandbox_is_not_part_of_the_pool(
     engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     pool = SandboxPool(engine, spec, size=1)
@@ -63,7 +63,7 @@ def test_what_goes_on_with_the_files_of_a_warm_one_is_none_of_the_pool(
         kept = sandbox.checkpoint(ttl_s=60)
         with (
             sandbox.fork(sandbox.snapshot()) as fork,
-            DockerSandbox.resume(engine, spec, kept) as resumed,
+            DockerSandbox.start(engine, spec, checkpoint=kept) as resumed,
         ):
             pool.fill()
             for one in (fork, resumed):
@@ -83,7 +83,7 @@ def test_many_takers_at_once_never_get_the_same(engine: DockerEngine, spec: Sand
         sandbox.teardown()
 
 
-def test_a_full_pool_is_left_alone_and_a_taken_one_is_replaced(
+def test_a_full_pool_starts_nothing_and_a_taken_sandbox_is_replaced(
     engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     pool = SandboxPool(engine, spec, size=1)
@@ -106,7 +106,7 @@ for _ in sys.stdin:
 """
 
 
-def test_of_two_processes_that_race_for_one_sandbox_one_gets_it(
+def test_only_one_of_two_racing_processes_gets_a_sandbox(
     engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     argv = [sys.executable, "-c", RACER, spec.model_dump_json()]
@@ -152,7 +152,7 @@ def test_a_leftover_that_a_run_takes_while_the_reaper_looks_stays(
         assert sandbox.exec(Command(argv=("true",))).ok
 
 
-def test_another_version_of_the_supervisor_is_not_given(
+def test_a_pooled_sandbox_with_another_supervisor_is_not_used(
     engine: DockerEngine, spec: SandboxSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     SandboxPool(engine, spec, size=1).fill()
@@ -161,7 +161,9 @@ def test_another_version_of_the_supervisor_is_not_given(
     assert take_from_pool(engine, spec) is None
 
 
-def test_another_kind_of_sandbox_is_not_given(engine: DockerEngine, spec: SandboxSpec) -> None:
+def test_a_pooled_sandbox_of_another_kind_is_not_used(
+    engine: DockerEngine, spec: SandboxSpec
+) -> None:
     SandboxPool(engine, spec, size=1).fill()
     assert (
         take_from_pool(engine, spec.model_copy(update={"limits": SandboxLimits(pids=64)})) is None
@@ -179,7 +181,7 @@ def own_image(engine: DockerEngine, spec: SandboxSpec) -> Iterator[SandboxSpec]:
     engine.remove_image(image)
 
 
-def test_of_an_image_built_anew_no_older_sandbox_is_given_and_what_waits_goes(
+def test_a_rebuilt_image_replaces_the_waiting_sandboxes(
     engine: DockerEngine, own_image: SandboxSpec
 ) -> None:
     pool = SandboxPool(engine, own_image, size=1)
@@ -212,7 +214,9 @@ def test_a_warm_sandbox_belongs_to_no_run_and_its_snapshots_to_their_run(
         assert (kept.run_id, kept.state) == (spec.run_id, "in use")
 
 
-def test_closing_removes_what_nobody_took(engine: DockerEngine, spec: SandboxSpec) -> None:
+def test_closing_the_pool_removes_waiting_sandboxes(
+    engine: DockerEngine, spec: SandboxSpec
+) -> None:
     stop = threading.Event()
     pool = SandboxPool(engine, spec, size=2)
     pool.fill()
@@ -223,7 +227,7 @@ def test_closing_removes_what_nobody_took(engine: DockerEngine, spec: SandboxSpe
         assert sandbox.exec(Command(argv=("true",))).ok
 
 
-def test_of_a_dead_keeper_the_reaper_takes_the_idle_and_spares_the_taken(
+def test_the_reaper_removes_waiting_and_not_taken_sandboxes_of_a_dead_pool(
     engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     program = (

@@ -7,7 +7,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "why" / "sandbox.md"
 LINK = re.compile(r"\]\(([^)#]+)#(\w+)\)")
 
 
-def test_every_promise_leads_to_a_test_that_is_there() -> None:
+def test_every_link_on_the_page_leads_to_an_existing_test() -> None:
     links = LINK.findall(PAGE.read_text())
     lost = [
         f"{file}#{name}"

@@ -57,12 +57,12 @@ def test_only_the_same_process_counts_as_alive() -> None:
 
 
 @pytest.mark.parametrize("label", ["another-boot/pid[1]:1:1", "", "nonsense", "unknown:1:-"])
-def test_of_another_machine_nobody_can_tell(label: str) -> None:
+def test_a_process_of_another_machine_does_not_count_as_exited(label: str) -> None:
     assert not has_exited(label)
 
 
 @pytest.mark.docker
-def test_what_is_in_use_stays(engine: DockerEngine, owner: str) -> None:
+def test_sandboxes_in_use_stay(engine: DockerEngine, owner: str) -> None:
     with DockerSandbox.start(engine, spec_of(owner)) as sandbox:
         sandbox.snapshot()
         assert reap(engine, owner) == Reaped((), ())
@@ -85,13 +85,13 @@ def test_leftovers_are_removed(engine: DockerEngine, owner: str, why: str) -> No
 
 
 @pytest.mark.docker
-def test_a_clock_that_jumps_ends_nothing_that_lives(engine: DockerEngine, owner: str) -> None:
+def test_a_clock_jump_removes_no_running_sandbox(engine: DockerEngine, owner: str) -> None:
     leave(engine, owner, **{spec.DEADLINE_LABEL: "1"})
     assert reap(engine, owner) == Reaped((), ())
 
 
 @pytest.mark.docker
-def test_what_belongs_to_another_stays_whatever_its_state(engine: DockerEngine, owner: str) -> None:
+def test_containers_of_another_owner_stay_in_any_state(engine: DockerEngine, owner: str) -> None:
     leave(engine, owner, **{spec.CREATOR_LABEL: dead_label()})
     reap(engine, owner + "-not", everything=True)
     assert len(list_sandboxes(engine, owner)) == 1
@@ -116,7 +116,7 @@ def test_teardown_removes_the_snapshots(engine: DockerEngine, owner: str) -> Non
 
 
 @pytest.mark.docker
-def test_a_fork_lives_on_when_its_origin_is_gone(engine: DockerEngine, owner: str) -> None:
+def test_a_fork_survives_the_teardown_of_its_origin(engine: DockerEngine, owner: str) -> None:
     with DockerSandbox.start(engine, spec_of(owner)) as origin:
         origin.write_file("file", b"shared")
         fork = origin.fork(snapshot := origin.snapshot())
@@ -142,7 +142,7 @@ class Dying(DockerEngine):
 
 spec = SandboxSpec(image=sys.argv[1], owner=sys.argv[2], run_id="r")
 store = SnapshotStore(engine := Dying(), max_layers=0)
-sandbox = DockerSandbox(engine, spec, store).start_container().__enter__()
+sandbox = DockerSandbox.start(engine, spec, store=store).__enter__()
 slim(engine, sandbox.container_id)
 sandbox.checkpoint(600)
 """
@@ -150,7 +150,7 @@ sandbox.checkpoint(600)
 
 
 @pytest.mark.docker
-def test_who_dies_while_it_makes_one_layer_leaves_nothing_for_long(
+def test_a_process_killed_while_flattening_leaves_nothing_after_a_reap(
     engine: DockerEngine, owner: str
 ) -> None:
     argv = (sys.executable, "-c", DIES, BASE_IMAGE, owner)
@@ -161,7 +161,7 @@ def test_who_dies_while_it_makes_one_layer_leaves_nothing_for_long(
 
 
 @pytest.mark.docker
-def test_what_the_engine_lists_and_does_not_have_is_not_there(
+def test_a_listed_container_that_no_longer_exists_is_not_reported(
     engine: DockerEngine, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels = spec.container_labels(spec_of(owner)) | {spec.CREATOR_LABEL: dead_label()}

@@ -38,7 +38,7 @@ def refused(bundle: bytes, base: BaseCommit) -> str:
     return str(error.value)
 
 
-def test_a_good_bundle_is_taken(forge: Path, base: BaseCommit) -> None:
+def test_a_valid_bundle_is_accepted(forge: Path, base: BaseCommit) -> None:
     commit = commit_files(forge, {"f": b"2"})
     assert unbundle_work(bundled(forge, "start..HEAD", "HEAD"), base, BRANCH) == commit
 

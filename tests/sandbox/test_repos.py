@@ -82,7 +82,7 @@ def test_a_url_is_cloned_and_its_refs_are_found(tmp_path: Path, store: Path) -> 
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
-def test_it_is_known_where_a_commit_left_what_it_is_compared_with(
+def test_the_merge_base_with_the_compared_commit_is_found(
     tmp_path: Path, store: Path, scheme: str
 ) -> None:
     repo = make_repo(tmp_path / "shop")
@@ -127,7 +127,7 @@ def test_it_is_known_where_a_commit_left_what_it_is_compared_with(
         ("ftp://example.test/x", None, "is not a URL Harness clones"),
     ],
 )
-def test_what_cannot_be_opened_is_refused_with_one_line(
+def test_an_unusable_repository_or_ref_is_refused_in_one_line(
     tmp_path: Path, store: Path, repo: str, ref: str | None, says: str
 ) -> None:
     make_repo(tmp_path / "shop", {"src/a.py": b"", "hello.txt": b""})

@@ -23,7 +23,9 @@ from sandbox.routes import AllowList, RouteRefused, is_own_address, is_public
         ("example.org", "example.org.evil.test", 443, False),
     ],
 )
-def test_a_rule_covers_what_it_says(rule: str, host: str, port: int, covered: bool) -> None:
+def test_a_rule_matches_its_host_and_port_only(
+    rule: str, host: str, port: int, covered: bool
+) -> None:
     try:
         AllowList((rule,)).check(host, port)
         found = True

@@ -91,7 +91,7 @@ def test_a_checkpoint_outlives_its_run_and_starts_the_next(
         sandbox.snapshot()
         checkpoint = sandbox.checkpoint(ttl_s=600)
     assert reap(engine, spec.owner).snapshots == ()
-    with DockerSandbox.resume(engine, spec, checkpoint) as next_one:
+    with DockerSandbox.start(engine, spec, checkpoint=checkpoint) as next_one:
         assert next_one.read_file("file") == b"kept"
     assert [info.id for info in list_snapshots(engine, spec.owner)] == [checkpoint]
 
@@ -102,7 +102,7 @@ def test_a_checkpoint_goes_at_its_deadline(engine: DockerEngine, spec: SandboxSp
     assert reap(engine, spec.owner).snapshots == (checkpoint,)
 
 
-def test_the_checkpoints_of_one_run_are_forgotten_and_no_others(
+def test_only_the_checkpoints_of_one_run_are_removed(
     engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     other = spec.model_copy(update={"run_id": "other"})
@@ -113,6 +113,8 @@ def test_the_checkpoints_of_one_run_are_forgotten_and_no_others(
     assert [info.id for info in list_snapshots(engine, spec.owner)] == [kept]
 
 
-def test_a_checkpoint_that_is_gone_is_told_as_such(engine: DockerEngine, spec: SandboxSpec) -> None:
+def test_starting_from_a_removed_checkpoint_is_a_lost_sandbox(
+    engine: DockerEngine, spec: SandboxSpec
+) -> None:
     with pytest.raises(SandboxLost, match="is gone"):
-        DockerSandbox.resume(engine, spec, SnapshotId("sha256:" + "0" * 64))
+        DockerSandbox.start(engine, spec, checkpoint=SnapshotId("sha256:" + "0" * 64))

@@ -52,7 +52,7 @@ def neighbour(engine: DockerEngine, request: pytest.FixtureRequest) -> Iterator[
 
 @pytest.mark.parametrize("neighbour", NEIGHBOURS.values(), ids=NEIGHBOURS, indirect=True)
 @pytest.mark.parametrize("everything", [False, True])
-def test_a_container_that_is_not_wholly_ours_stays(
+def test_a_container_without_all_our_labels_stays(
     engine: DockerEngine, neighbour: str, everything: bool
 ) -> None:
     reaped = reap(engine, OWN, everything=everything)

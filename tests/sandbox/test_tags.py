@@ -7,8 +7,7 @@ import pytest
 from contracts.sandbox import Sandbox
 from sandbox.branches import publish_branch
 from sandbox.bundles import bundle_base
-from sandbox.repos import BaseCommit, fetch_base
-from sandbox.tags import WELL_FORMED
+from sandbox.repos import WELL_FORMED_TAG, BaseCommit, fetch_base
 from sandbox.workspace import clone_into_sandbox
 from tests.support.git_repos import commit_files, every_byte, git_output, run_git
 from tests.support.workspace_work import BRANCH, inside, taken
@@ -73,7 +72,7 @@ MISLEADING = (
 ODD = ("-delete", "--upload-pack=touch", "$(touch-x)", "a;b", "caf\u00e9", "'quoted\"", "1.0")
 
 
-def test_a_hostile_name_of_a_tag_leads_nobody_astray(
+def test_a_tag_with_a_hostile_name_is_never_used_as_a_branch(
     tmp_path: Path, repo: Path, sandbox: Sandbox
 ) -> None:
     commit_files(repo, {"two": b"2"})
@@ -123,7 +122,7 @@ def test_opening_a_tagged_repository_leaves_it_as_it_was(tmp_path: Path, tagged:
     assert every_byte(tagged) == before
 
 
-def test_a_run_after_the_room_was_given_back_has_its_tags(
+def test_a_run_after_garbage_collection_has_its_tags(
     tmp_path: Path, tagged: Path, sandbox: Sandbox
 ) -> None:
     first = fetch_base(str(tagged), store=tmp_path / "store")
@@ -136,6 +135,6 @@ def test_a_run_after_the_room_was_given_back_has_its_tags(
 @pytest.mark.parametrize(
     "name", ["..", "a..b", "a b", "a.lock", "a/.b", "a~1", "a^{}", "a:b", "x//y", "a.", "/a", "@{"]
 )
-def test_a_ref_that_is_no_well_formed_tag_is_left_out(name: str) -> None:
+def test_a_ref_that_is_not_a_well_formed_tag_is_omitted(name: str) -> None:
     """A server may list any; the file of tags is written by us."""
-    assert not WELL_FORMED.fullmatch(f"refs/tags/{name}".encode())
+    assert not WELL_FORMED_TAG.fullmatch(f"refs/tags/{name}".encode())

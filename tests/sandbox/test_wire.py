@@ -15,7 +15,7 @@ from sandbox.docker_stream import PlainStream
 from sandbox.port_forward import PortForward
 from sandbox.supervisor.frames import CHUNK, DONE, HEADER, MAGIC, RUN, STDERR, STDOUT, TAKEN, WINDOW
 from sandbox.supervisor_client import SupervisorClient
-from sandbox.wire import DockerReader, Frame, FrameReader, encode
+from sandbox.wire import DockerReader, Frame, FrameReader, Report, encode
 from tests.support.waiting import LONG_S, wait_until
 
 
@@ -69,7 +69,7 @@ def test_frames_are_whole_however_they_are_cut(cut: int) -> None:
         HEADER.pack(MAGIC, 99, 1, 0),
     ],
 )
-def test_what_is_no_frame_is_refused(data: bytes) -> None:
+def test_invalid_frames_are_refused(data: bytes) -> None:
     with pytest.raises(SandboxLost, match="no frame"):
         list(FrameReader().feed(data))
 
@@ -86,7 +86,7 @@ def call(link: SupervisorClient) -> object:
 def test_a_report_ends_a_call() -> None:
     report = json.dumps({"exit_code": 3}).encode()
     with link_to(lambda frame: docker_frame(encode(DONE, frame.channel, report))) as link:
-        assert call(link) == {"exit_code": 3}
+        assert call(link) == Report(exit_code=3)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,10 @@ def test_a_report_ends_a_call() -> None:
         (docker_frame(b"garbage!" * 10), "no frame"),
         (docker_frame(encode(DONE, 1, b"half a frame")[:-3]), "inside a frame"),
         (docker_frame(HEADER.pack(MAGIC, STDOUT, 1, 0xFFFFFFFF)), "no frame"),
-        (docker_frame(encode(DONE, 1, b"no json")), "no JSON"),
-        (docker_frame(encode(DONE, 1, b"[]")), "no object"),
-        (docker_frame(encode(DONE, 1, b"[" * 120_000)), "no JSON"),
+        (docker_frame(encode(DONE, 1, b"no json")), "no report"),
+        (docker_frame(encode(DONE, 1, b"[]")), "no report"),
+        (docker_frame(encode(DONE, 1, b"[" * 120_000)), "no report"),
+        (docker_frame(encode(DONE, 1, b'{"exit_code": "0"}')), "no report"),
         (docker_frame(b"out of luck", wire.DOCKER_STDERR), "it said: out of luck"),
     ],
 )
@@ -115,7 +116,7 @@ class Unreadable(PlainStream):
         raise ValueError("descriptor out of range")
 
 
-def test_whatever_ends_the_reading_wakes_who_waits() -> None:
+def test_any_error_in_the_reader_wakes_waiting_callers() -> None:
     ours, theirs = socket.socketpair()
     lost = pytest.raises(SandboxLost, match="out of range")
     with theirs, closing(SupervisorClient(Unreadable(ours))) as link, lost:
@@ -123,7 +124,7 @@ def test_whatever_ends_the_reading_wakes_who_waits() -> None:
 
 
 @pytest.mark.parametrize("kind", [STDOUT, TAKEN])
-def test_a_supervisor_that_sends_more_than_it_may_is_lost(kind: int) -> None:
+def test_a_supervisor_that_exceeds_its_window_is_a_lost_sandbox(kind: int) -> None:
     first = encode(STDOUT, 1, b"x")
     flood = docker_frame(first + encode(kind, 1, b"x" * CHUNK) * (2 * WINDOW // CHUNK))
 
@@ -139,11 +140,11 @@ def test_a_supervisor_that_sends_more_than_it_may_is_lost(kind: int) -> None:
     [
         (encode(STDOUT, 1, b"x" * CHUNK) * 2, "more than was asked"),
         (encode(STDERR, 1, b"x" * CHUNK) + encode(STDERR, 1, b"x"), "more than was asked"),
-        (encode(STDERR, 1, b"oh") + encode(DONE, 1, b"{}"), "no JSON"),
-        (encode(STDERR, 1, b"[]") + encode(DONE, 1, b"{}"), "no object"),
+        (encode(STDERR, 1, b"oh") + encode(DONE, 1, b"{}"), "no report"),
+        (encode(STDERR, 1, b"[]") + encode(DONE, 1, b"{}"), "no report"),
     ],
 )
-def test_a_file_that_is_no_file_and_no_error_is_a_lost_sandbox(answer: bytes, message: str) -> None:
+def test_an_invalid_answer_to_a_file_request_is_a_lost_sandbox(answer: bytes, message: str) -> None:
     with link_to(lambda _: docker_frame(answer)) as link, pytest.raises(SandboxLost, match=message):
         files.read_file(link, "/workspace", "f", limit=10)
 
@@ -200,4 +201,4 @@ def test_a_request_too_large_to_send_is_refused_and_the_link_goes_on() -> None:
     with link_to(lambda frame: docker_frame(encode(DONE, frame.channel, b"{}"))) as link:
         with pytest.raises(ValueError, match="wanted up to"):
             link.call({"argv": ["x" * (17 << 20)]}, b"", lambda _kind, _data: None, None)
-        assert call(link) == {}
+        assert call(link) == Report()

@@ -53,7 +53,7 @@ def test_nothing_changed_gives_no_work(work_in: Sandbox, base: BaseCommit) -> No
     assert collect_work(work_in, base, BRANCH, message="Leftovers") is None
 
 
-def test_commits_and_leftovers_come_out_with_diff_and_count(
+def test_commits_and_uncommitted_changes_come_out_with_a_diff(
     work_in: Sandbox, base: BaseCommit
 ) -> None:
     inside(work_in, "echo two >> hello.txt && git commit -qam 'By hand'")
@@ -68,7 +68,7 @@ def test_commits_and_leftovers_come_out_with_diff_and_count(
     assert work.notices == ()
 
 
-def test_what_tests_leave_behind_is_no_work(work_in: Sandbox, base: BaseCommit) -> None:
+def test_files_that_tests_leave_behind_are_not_work(work_in: Sandbox, base: BaseCommit) -> None:
     inside(work_in, "mkdir -p src/__pycache__ .venv/bin a.egg-info node_modules/x .pytest_cache")
     inside(work_in, "touch src/__pycache__/a.pyc .venv/bin/p a.egg-info/x node_modules/x/y")
 
@@ -111,7 +111,7 @@ def test_a_binary_file_is_named_and_a_long_diff_is_cut(work_in: Sandbox, base: B
         "echo 2 > f; git replace HEAD $(git commit-tree -m x HEAD^{tree})",
     ],
 )
-def test_what_head_holds_is_the_work_however_git_was_left(
+def test_the_work_is_head_in_any_state_of_git(
     work_in: Sandbox, base: BaseCommit, line: str
 ) -> None:
     inside(work_in, line)
@@ -215,7 +215,7 @@ def test_a_symlink_out_of_the_repository_is_carried_and_not_followed(
         ("git reset -q --hard HEAD~1", "went back to before"),
     ],
 )
-def test_a_git_that_is_gone_is_refused_with_one_line(
+def test_work_in_a_damaged_repository_is_refused_in_one_line(
     tmp_path: Path, repo: Path, sandbox: Sandbox, line: str, says: str
 ) -> None:
     commit_files(repo, {"second": b"2"})
