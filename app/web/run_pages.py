@@ -28,7 +28,7 @@ from policy.errors import LogDamaged, LogUnavailable
 from policy.log.view_spec import Graph, Paragraph, ViewTable
 from policy.log.view_text import graph_rows, mermaid
 from policy.log.views import run_view
-from providers.read_trajectory import event_line, read_trajectory
+from providers.trajectory import event_line, read_trajectory
 
 LATEST_RUNS = 8
 MAX_RUNS = 200
