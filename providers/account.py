@@ -13,12 +13,11 @@ from contracts.errors import ModelUnavailable
 from contracts.model_access import INTERNAL_AGENT, AgentUsage, TokenSpec, limit_reached
 from contracts.run import DecisionCounts
 from contracts.tool import Decision, Denied, Guard, ToolCall
-from providers.answer_parts import AnswerPart
 from providers.call_model import RunModels, Sleep
 from providers.denied_calls import DeniedCalls
 from providers.gateway_api import RunTerms
 from providers.litellm_stream import MAX_ARGUMENTS
-from providers.model_request import ModelRequest
+from providers.protocol import AnswerPart, ModelRequest
 from providers.scripted import SCRIPTED_PREFIX
 from providers.trajectory import Redact, Trajectory
 

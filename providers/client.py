@@ -8,8 +8,6 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field
-
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import BadInput, HarnessError, ModelRefused, ModelUnavailable, OptionInvalid
 from contracts.model_access import (
@@ -19,16 +17,17 @@ from contracts.model_access import (
     OpenModelAccess,
     TokenSpec,
 )
-from providers.embed import EmbeddingRequest
+from providers.embed import EmbeddingAnswer, EmbeddingRequest
 from providers.gateway_api import AGENT_USAGE, ERROR_HEADER, RunTerms
 from providers.openai_messages import (
+    ChatAnswer,
     message_from_openai,
     message_to_openai,
     response_format,
     tools_to_openai,
+    usage_from,
 )
 from providers.scripted import SCRIPTED_PREFIX, is_scripted, script_path
-from providers.usage import usage_from
 
 if TYPE_CHECKING:
     import httpx
@@ -152,7 +151,7 @@ class Gateway:
         timeout_s = request.harness_timeout_s * len(request.input)
         body = request.model_dump_json().encode()
         answer = self._with_token(token, "/v1/embeddings", body, timeout_s)
-        return [row.embedding for row in _Vectors.model_validate_json(answer.content).data]
+        return [row.embedding for row in EmbeddingAnswer.model_validate_json(answer.content).data]
 
     def _with_token(self, token: str, path: str, body: bytes, timeout_s: float) -> "httpx.Response":
         headers = {"authorization": f"Bearer {token}"}
@@ -216,24 +215,6 @@ def _error(kind: str, message: str) -> HarnessError:
             return ModelUnavailable(message)
 
 
-class _Choice(BaseModel, frozen=True, extra="ignore"):
-    message: dict[str, object]
-    finish_reason: str
-
-
-class _Answer(BaseModel, frozen=True, extra="ignore"):
-    choices: list[_Choice] = Field(min_length=1)
-    usage: dict[str, object]
-
-
-class _Row(BaseModel, frozen=True, extra="ignore"):
-    embedding: list[float]
-
-
-class _Vectors(BaseModel, frozen=True, extra="ignore"):
-    data: list[_Row]
-
-
 def _body(request: ChatRequest) -> bytes:
     body: dict[str, object] = {
         "model": request.model,
@@ -250,10 +231,11 @@ def _body(request: ChatRequest) -> bytes:
 
 
 def _reply(content: bytes) -> Reply:
-    answer = _Answer.model_validate_json(content)
-    cost = answer.usage.get("cost_usd")
+    answer = ChatAnswer.model_validate_json(content)
+    usage = answer.usage or {}
+    cost = usage.get("cost_usd")
     return Reply(
         message=message_from_openai(answer.choices[0].message),
-        usage=replace(usage_from(answer.usage), cost_usd=cost if isinstance(cost, float) else 0.0),
+        usage=replace(usage_from(usage), cost_usd=cost if isinstance(cost, float) else 0.0),
         stop_reason=answer.choices[0].finish_reason,
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from contracts.model_access import DENIED_TOOL
 from contracts.tool import Denied, ToolCall
-from providers.model_request import Json
+from providers.protocol import Json
 
 _MAX_RESTORED = 100_000
 """Characters of arguments; longer ones are not sent to the model again."""

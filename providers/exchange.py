@@ -1,32 +1,42 @@
 """One exchange with a model: limits, call, guard, and its record in the trajectory."""
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import NamedTuple
+
+from pydantic import ValidationError
 
 from contracts.chat import Usage
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
 from contracts.model_access import INTERNAL_AGENT
 from contracts.tool import Denied, ToolCall
 from providers.account import Account, RequestRefused, Turn
-from providers.answer_parts import (
-    MAX_RECORDED_TEXT,
+from providers.call_model import unavailable_error
+from providers.embed import EmbeddingAnswer, EmbeddingRequest
+from providers.gateway_api import NO_PRICES, Prices
+from providers.litellm_stream import estimated_usage
+from providers.models import cost_usd, litellm
+from providers.openai_messages import content_text, message_to_openai, usage_from
+from providers.protocol import (
     AnswerPart,
+    ModelRequest,
     ReceivedAnswer,
     ToolCallPart,
     WaitPart,
 )
-from providers.embed import EmbeddingRequest, Embeddings, embed
-from providers.litellm_stream import estimated_usage
-from providers.model_request import ModelRequest
-from providers.openai_messages import content_text, message_to_openai
-from providers.prices import cost_usd
 from providers.trajectory import stable_digest
+
+_BATCH = 64
+"""Texts of one request to an embedding model."""
 
 _POLL_S = 1.0
 """Interval of checks whether a person has decided."""
 
 # What the record of one request keeps: an agent may send megabytes with each.
+MAX_RECORDED_TEXT = 4_000_000
+"""Characters of text that the record of one answer keeps; agents get all of it."""
+
 _MAX_MESSAGE = 20_000
 _MAX_MESSAGES = 10 * _MAX_MESSAGE
 _MAX_RESULT = 4_000
@@ -99,6 +109,13 @@ def _guard_call(
     return time.monotonic() - started
 
 
+class Embeddings(NamedTuple):
+    """One vector for each text, in the order of the texts, and the cost."""
+
+    vectors: Sequence[Sequence[float]]
+    usage: Usage
+
+
 def embed_exchange(account: Account, request: EmbeddingRequest) -> Embeddings:
     """Return vectors; count them, and record how many texts there were.
 
@@ -126,6 +143,50 @@ def embed_exchange(account: Account, request: EmbeddingRequest) -> Embeddings:
         latency_ms=_milliseconds_since(started),
     )
     return embeddings
+
+
+def embed(model: str, request: EmbeddingRequest, prices: Prices = NO_PRICES) -> Embeddings:
+    """Call any embedding model of litellm, in batches.
+
+    Raises:
+        ModelRefused: the model does not accept one of the texts.
+        ModelUnavailable: no key, no such model, no answer.
+    """
+    options = {
+        "model": model,
+        "dimensions": request.dimensions,
+        "api_key": request.harness_api_key,
+        "api_base": request.harness_api_base,
+        "timeout": request.harness_timeout_s,
+        "num_retries": 0,
+    }
+    options = {name: value for name, value in options.items() if value is not None}
+    vectors: list[Sequence[float]] = []
+    usage = Usage()
+    for start in range(0, len(request.input), _BATCH):
+        batch = _call(model, request.input[start : start + _BATCH], options)
+        vectors += batch.vectors
+        usage += batch.usage
+    return Embeddings(vectors, replace(usage, cost_usd=cost_usd(model, usage, prices)))
+
+
+def _call(model: str, texts: Sequence[str], options: Mapping[str, object]) -> Embeddings:
+    import openai  # litellm derives all errors of providers from its root
+
+    try:
+        response = litellm().embedding(input=list(texts), **options)
+    except openai.OpenAIError as error:
+        # Not chained to its cause: providers echo requests and parts of keys there.
+        raise unavailable_error(model, error, attempts=1) from None
+    try:
+        answer = EmbeddingAnswer.model_validate(response.model_dump())
+    except ValidationError as error:
+        raise ModelUnavailable(f"{model!r} answered without vectors") from error
+    rows = answer.data
+    if len(rows) != len(texts):
+        raise ModelUnavailable(f"{model!r} gave {len(rows)} vectors for {len(texts)} texts")
+    vectors = [row.embedding for row in sorted(rows, key=lambda row: row.index)]
+    return Embeddings(vectors, usage_from(answer.usage or {}))
 
 
 class _Record:

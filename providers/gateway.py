@@ -13,12 +13,14 @@ thread from its body to its last byte.
 """
 
 import asyncio
+import socket
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, closing
 from itertools import chain
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -26,16 +28,14 @@ from starlette.routing import Route
 
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
 from providers.account import Account, RequestRefused
-from providers.answer_parts import EndPart
+from providers.call_model import CONTEXT_OVERFLOW
 from providers.embed import EmbeddingRequest
 from providers.exchange import embed_exchange, exchange
-from providers.gateway_admin import CheckModel, admin_routes
 from providers.gateway_api import ERROR_HEADER
-from providers.litellm_setup import litellm
-from providers.model_failures import CONTEXT_OVERFLOW
-from providers.open_runs import OpenRuns
+from providers.models import litellm
+from providers.open_runs import CheckModel, OpenRuns, admin_routes
+from providers.protocol import EndPart, WireFormat
 from providers.scripted import is_scripted
-from providers.wire import WireFormat
 from providers.wire_anthropic import ANTHROPIC
 from providers.wire_openai import OPENAI
 
@@ -235,3 +235,45 @@ async def _events(
         async for part in rest:
             if isinstance(part, bytes):
                 yield part
+
+
+_BACKLOG = 256
+
+
+def serve(app: Starlette, place: str, *, ready: Callable[[str], None] = lambda _: None) -> None:
+    """Serve until SIGTERM or SIGINT; `ready` gets the URL as soon as connections are accepted.
+
+    `place` is `127.0.0.1:4180`; port 0 takes a free one.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    with listen(place) as listener:
+        ready(url_of(listener))
+        uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])
+
+
+def listen(place: str) -> socket.socket:
+    """Return a socket that listens at `host:port`."""
+    host, _, port = place.rpartition(":")
+    listener = socket.create_server((host, int(port)), backlog=_BACKLOG)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # events are sent one by one
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return the URL that clients use."""
+    host, port = listener.getsockname()
+    return f"http://{host}:{port}"
+
+
+def uvicorn_config(app: Starlette) -> uvicorn.Config:
+    """Return a configuration without access log, with 5 s for requests under way at the end."""
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=5,
+    )

@@ -1,12 +1,13 @@
-"""What the gateway's admin API and its client exchange."""
+"""Types that the gateway's admin API and its client exchange. Imports neither of them."""
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import BaseModel, Field, TypeAdapter
 
+from contracts.chat import Usage
 from contracts.model_access import AgentUsage
-from providers.prices import Price
 
 ERROR_HEADER = "x-harness-error"
 """The kind of an error, for our own client; agents read the body."""
@@ -14,8 +15,32 @@ ERROR_HEADER = "x-harness-error"
 AGENT_USAGE = TypeAdapter(AgentUsage)
 
 
+class Price(BaseModel, frozen=True, extra="forbid"):
+    """Dollars for a million tokens of each kind."""
+
+    input: float = Field(default=0.0, ge=0)
+    output: float = Field(default=0.0, ge=0)
+    cache_read: float = Field(default=0.0, ge=0)
+    cache_write: float = Field(default=0.0, ge=0)
+
+    def cost_usd(self, usage: Usage) -> float:
+        """Return the cost of `usage` in dollars."""
+        return (
+            usage.input * self.input
+            + usage.output * self.output
+            + usage.cache_read * self.cache_read
+            + usage.cache_write * self.cache_write
+        ) / 1_000_000
+
+
+Prices = Mapping[str, Price]
+"""Model name to the user's own price, which replaces litellm's."""
+
+NO_PRICES: Prices = MappingProxyType({})
+
+
 class RunTerms(BaseModel, frozen=True, extra="forbid"):
-    """What a run may spend in all, and where its trajectory is written."""
+    """Limits, prices and trajectory of a run that is opened at the gateway."""
 
     run_id: str = Field(min_length=1)
     trajectory: Path

@@ -6,17 +6,17 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from contracts.chat import Usage
+from contracts.json import as_mappings, text_at
 from contracts.tool import ToolCall
-from providers.answer_parts import (
+from providers.openai_messages import usage_from
+from providers.protocol import (
     AnswerPart,
     EndPart,
+    ModelRequest,
     TextPart,
     ThinkingPart,
     ToolCallPart,
-    signatures,
 )
-from providers.model_request import ModelRequest
-from providers.usage import usage_from
 
 if TYPE_CHECKING:
     from litellm import CustomStreamWrapper
@@ -96,6 +96,15 @@ class StreamReader:
         if any(getattr(chunk, "usage", None) for chunk in self._wrapper.chunks):
             return self._usage
         return estimated_usage(self._request.characters, self._characters)
+
+
+def signatures(thinking_blocks: object) -> Iterator[ThinkingPart]:
+    """Signatures and redacted blocks in litellm's `thinking_blocks`."""
+    for block in as_mappings(thinking_blocks):
+        if signature := text_at(block, "signature"):
+            yield ThinkingPart(signature=signature)
+        if data := text_at(block, "data"):
+            yield ThinkingPart(redacted=data)
 
 
 def estimated_usage(request_characters: int, answer_characters: int) -> Usage:

@@ -1,11 +1,40 @@
-"""Checks before a run starts whether its model can be called."""
+"""litellm: its only import, checks whether a model can be called, and prices of tokens."""
 
+import gc
+import logging
+import os
 from collections.abc import Mapping
-from types import MappingProxyType
+from functools import cache
+from types import MappingProxyType, ModuleType
+from typing import cast
 
+from contracts.chat import Usage
 from contracts.errors import ModelUnavailable, OptionInvalid
-from providers.litellm_setup import litellm
+from providers.gateway_api import NO_PRICES, Price, Prices
 from providers.scripted import is_scripted, read_script, script_path
+
+
+@cache
+def litellm() -> ModuleType:
+    """Return the litellm module, ready to call. The first call imports it in 3 to 4 seconds."""
+    # litellm reads these while it is imported. In this order: no download of a price list;
+    # no `.env` file read from a folder above; no thread for loggers, which takes as much CPU
+    # as the answer; no download of an image that a message names by URL.
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    os.environ["LITELLM_MODE"] = "PRODUCTION"
+    os.environ["LOGGING_EXECUTOR_MAX_PENDING_TASKS"] = "0"
+    os.environ["MAX_IMAGE_URL_DOWNLOAD_SIZE_MB"] = "0"
+    import litellm as module
+
+    module.suppress_debug_info = True
+    module.drop_params = True
+    module.disable_streaming_logging = True  # else a thread pool gets a task for each chunk
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    gc.collect()
+    gc.freeze()  # a full collection of litellm's objects stops all threads for 0.2 s
+    return cast(ModuleType, module)  # litellm ships no usable types, so mypy sees Any
+
 
 LOCAL_PROVIDERS = frozenset(
     {"scripted", "ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm"}
@@ -101,3 +130,64 @@ def _provider_in_name(model: str) -> str | None:
     if slash:
         return prefix if prefix in KEY_VARIABLES or prefix in LOCAL_PROVIDERS else None
     return next((provider for start, provider in _MODEL_FAMILIES if model.startswith(start)), None)
+
+
+def cost_usd(model: str, usage: Usage, prices: Prices = NO_PRICES) -> float:
+    """Return the cost of `usage` in dollars; 0.0 for a model without a price."""
+    if model in prices:
+        return prices[model].cost_usd(usage)
+    if _is_local(model) or not has_price(model):
+        return 0.0
+    import openai  # litellm derives all errors of providers from its root
+
+    module = litellm()
+    try:
+        prompt, completion = module.cost_per_token(
+            model=model,
+            prompt_tokens=usage.input + usage.cache_read + usage.cache_write,
+            completion_tokens=usage.output,
+            cache_read_input_tokens=usage.cache_read,
+            cache_creation_input_tokens=usage.cache_write,
+        )
+    except (module.exceptions.ModelNotMappedError, openai.OpenAIError, ValueError):
+        # litellm cannot find some models of its own list, such as most of Bedrock's.
+        return _list_price(model_info(model)).cost_usd(usage)
+    return float(prompt + completion)
+
+
+def has_price(model: str, prices: Prices = NO_PRICES) -> bool:
+    """Return whether the model's price is known, so that a budget in dollars can stop it."""
+    if model in prices or _is_local(model):
+        return True
+    info = model_info(model)
+    if "tiered_pricing" not in info and info.get("input_cost_per_token") is None:
+        return False
+    # The entry may be found by the bare name and belong to another provider with other prices.
+    same_provider = str(info.get("litellm_provider")).startswith(model.partition("/")[0])
+    return model in litellm().model_cost or same_provider
+
+
+def max_output_tokens(model: str) -> int | None:
+    """Return the longest answer that the model can give; None if unknown."""
+    maximum = None if _is_local(model) else model_info(model).get("max_output_tokens")
+    return maximum if isinstance(maximum, int) else None
+
+
+def _is_local(model: str) -> bool:
+    return model.partition("/")[0] in LOCAL_PROVIDERS
+
+
+def _list_price(info: Mapping[str, object]) -> Price:
+    """Return the price in litellm's list, without higher prices for long prompts."""
+
+    def per_million(name: str, default: float = 0.0) -> float:
+        price = info.get(name)
+        return price * 1_000_000 if isinstance(price, int | float) else default
+
+    fresh = per_million("input_cost_per_token")
+    return Price(
+        input=fresh,
+        output=per_million("output_cost_per_token"),
+        cache_read=per_million("cache_read_input_token_cost", fresh),
+        cache_write=per_million("cache_creation_input_token_cost", fresh),
+    )

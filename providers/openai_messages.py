@@ -1,13 +1,17 @@
 """Messages and tools in the form of OpenAI's Chat Completions, to and from our own types."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
-from contracts.chat import Message
+from contracts.chat import Message, Usage
+from contracts.json import as_mapping
 from contracts.tool import Tool, ToolCall
+
+_INLINE_DATA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
 
 
 class _Function(BaseModel, frozen=True, extra="forbid"):
@@ -55,6 +59,20 @@ class _ReceivedCall(BaseModel, frozen=True, extra="ignore"):
 class _ReceivedMessage(BaseModel, frozen=True, extra="ignore"):
     content: str | None = None
     tool_calls: list[_ReceivedCall] | None = None
+
+
+class ChatChoice(BaseModel, frozen=True, extra="ignore"):
+    """One of the alternatives in an answer; Harness asks for one only."""
+
+    message: dict[str, object]
+    finish_reason: str = "stop"
+
+
+class ChatAnswer(BaseModel, frozen=True, extra="ignore"):
+    """A complete answer of a provider, and of the gateway."""
+
+    choices: list[ChatChoice] = Field(min_length=1)
+    usage: dict[str, object] | None = None
 
 
 def message_to_openai(message: Message) -> dict[str, object]:
@@ -125,3 +143,67 @@ def _part_texts(content: object) -> Iterator[str]:
 
 def _as_text(arguments: str | dict[str, JsonValue]) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def usage_from(raw: Mapping[str, object]) -> Usage:
+    """Read counts in OpenAI's, Anthropic's or our own form; a missing or invalid count is 0.
+
+    OpenAI's `prompt_tokens` includes tokens from the cache, Anthropic's `input_tokens` does
+    not. `Usage.input` never does.
+    """
+    if "prompt_tokens" in raw:
+        return _from_openai(raw)
+    if "input_tokens" in raw:
+        return Usage(
+            input=_count(raw, "input_tokens"),
+            output=_count(raw, "output_tokens"),
+            cache_read=_count(raw, "cache_read_input_tokens"),
+            cache_write=_count(raw, "cache_creation_input_tokens"),
+        )
+    cost = raw.get("cost_usd")
+    return Usage(
+        input=_count(raw, "input"),
+        output=_count(raw, "output"),
+        cache_read=_count(raw, "cache_read"),
+        cache_write=_count(raw, "cache_write"),
+        cost_usd=float(cost) if isinstance(cost, int | float) else 0.0,
+    )
+
+
+def _from_openai(raw: Mapping[str, object]) -> Usage:
+    details = as_mapping(raw.get("prompt_tokens_details"))
+    read = _count(details, "cached_tokens") or _count(raw, "cache_read_input_tokens")
+    write = (
+        _count(details, "cache_creation_tokens")
+        or _count(details, "cache_write_tokens")
+        or _count(raw, "cache_creation_input_tokens")
+    )
+    return Usage(
+        input=max(0, _count(raw, "prompt_tokens") - read - write),
+        output=_count(raw, "completion_tokens"),
+        cache_read=read,
+        cache_write=write,
+    )
+
+
+def _count(raw: Mapping[str, object], name: str) -> int:
+    value = raw.get(name)
+    return max(0, value) if isinstance(value, int) else 0
+
+
+def image_part(url: object) -> Mapping[str, object]:
+    """Return an image whose bytes are in the URL itself, or else a text in its place.
+
+    Any other URL would be fetched by this process or by the provider, past the network rules
+    of the sandbox.
+    """
+    head = _INLINE_DATA.match(url) if isinstance(url, str) else None
+    # A second colon may begin an address: some providers look for one anywhere in the text.
+    if head is None or ":" in str(url)[head.end() :]:
+        return unsupported_part("image")
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def unsupported_part(kind: object) -> Mapping[str, object]:
+    """Return the text that a model gets in place of content that it cannot be given."""
+    return {"type": "text", "text": f"[{kind} that this model cannot be shown]"}

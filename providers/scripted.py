@@ -24,9 +24,8 @@ from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
 
 from contracts.chat import Reply
 from contracts.errors import ModelUnavailable, OptionInvalid
-from providers.answer_parts import AnswerPart, reply_parts
-from providers.openai_messages import AssistantMessage
-from providers.usage import usage_from
+from providers.openai_messages import AssistantMessage, usage_from
+from providers.protocol import AnswerPart, reply_parts
 
 SCRIPTED_PREFIX = "scripted/"
 

@@ -4,9 +4,15 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
+
+from contracts.json import as_mapping, as_mappings
+from contracts.tool import PLAYBOOK_TOOLS
+from providers.openai_messages import content_text
 
 Redact = Callable[[str], str]
 
@@ -64,3 +70,119 @@ def _redacted(value: object, redact: Redact) -> object:
             return [_redacted(part, redact) for part in value]
         case _:
             return value
+
+
+TrajectoryEvent = Mapping[str, object]
+
+_NO_EVENT: TrajectoryEvent = {}
+
+
+@dataclass(frozen=True)
+class TrajectoryDifference:
+    """The first step, counted from 1, at which two trajectories differ."""
+
+    step: int
+    expected: str
+    actual: str
+
+    def __str__(self) -> str:
+        return f"step {self.step} differs: was {self.expected!r}, is {self.actual!r}"
+
+
+def read_trajectory(path: Path) -> Iterator[TrajectoryEvent]:
+    """Yield the events in order, without damaged or incomplete lines.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+    """
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            event = parse_event(line)
+            if event is not None:
+                yield event
+
+
+def parse_event(line: str | bytes) -> TrajectoryEvent | None:
+    """Return the event of a line; None if it is incomplete because the writer was killed."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) else None
+
+
+def event_line(event: TrajectoryEvent) -> str:
+    """Return an event as a line such as `fix · reply · bash pytest -q · 900 + 20 tokens`."""
+    kind = str(event.get("kind", "nothing"))
+    fields = " · ".join(filter(None, (str(event.get("node", "")), kind, *_details(event))))
+    return " ".join(fields.split())
+
+
+def first_difference(old: Path, new: Path) -> TrajectoryDifference | None:
+    """Return the first step at which a replay differs from the original, or None.
+
+    Steps are replies, complete or not, decisions, tool results, and a last request without an
+    answer. Results are compared by digests without durations. Results of playbook tools are not
+    compared: memory may have changed since.
+    """
+    pairs = zip_longest(_steps(old), _steps(new), fillvalue=_NO_EVENT)
+    for step, (expected, actual) in enumerate(pairs, start=1):
+        if _compared_fields(expected) != _compared_fields(actual):
+            return TrajectoryDifference(step, event_line(expected), event_line(actual))
+    return None
+
+
+def _steps(path: Path) -> Iterator[TrajectoryEvent]:
+    last: TrajectoryEvent = _NO_EVENT
+    playbook_calls: set[object] = set()
+    for last in read_trajectory(path):
+        playbook_calls |= set(_playbook_calls(last))
+        if last.get("kind") == "result" and last.get("call") in playbook_calls:
+            continue
+        if last.get("kind") in ("reply", "decision", "result") or _has_partial_answer(last):
+            yield last
+    if last.get("kind") in ("request", "broken") and not _has_partial_answer(last):
+        yield {**last, "kind": "unanswered"}
+
+
+def _has_partial_answer(event: TrajectoryEvent) -> bool:
+    return event.get("kind") == "broken" and "message" in event
+
+
+def _playbook_calls(event: TrajectoryEvent) -> Iterator[object]:
+    """Yield ids of playbook tool calls in a reply. Some agents put a prefix before the name."""
+    for call in as_mappings(as_mapping(event.get("message")).get("tool_calls")):
+        if str(as_mapping(call.get("function")).get("name")).endswith(PLAYBOOK_TOOLS):
+            yield call.get("id")
+
+
+def _compared_fields(event: TrajectoryEvent) -> tuple[object, ...]:
+    names = ("kind", "node", "message", "tool", "verdict", "digest")
+    return tuple(event.get(name) for name in names)
+
+
+def _details(event: TrajectoryEvent) -> Iterator[str]:
+    match event.get("kind"):
+        case "request":
+            for message in as_mappings(event.get("messages")):
+                yield f"{message.get('role')}: {content_text(message.get('content'))[:200]}"
+        case "reply":
+            yield from _message_details(as_mapping(event.get("message")))
+            usage = as_mapping(event.get("usage"))
+            yield f"{usage.get('input')} + {usage.get('output')} tokens"
+            yield f"{event.get('latency_ms')} ms"
+        case "decision":
+            yield f"{event.get('tool')} {event.get('verdict')}"
+            yield str(event.get("reason") or "")
+        case "result":
+            yield str(event.get("text"))[:200]
+        case "broken" | "unanswered":
+            yield from _message_details(as_mapping(event.get("message")))
+            yield str(event.get("why") or "")
+
+
+def _message_details(message: TrajectoryEvent) -> Iterator[str]:
+    yield content_text(message.get("content"))[:200]
+    for call in as_mappings(message.get("tool_calls")):
+        function = as_mapping(call.get("function"))
+        yield f"{function.get('name')} {str(function.get('arguments'))[:200]}"

@@ -16,17 +16,20 @@ from pydantic import BaseModel, Field, JsonValue
 
 from contracts.chat import Usage
 from contracts.json import as_mappings
-from providers.answer_parts import (
+from providers.openai_messages import content_text, image_part, unsupported_part
+from providers.protocol import (
+    STREAM_TIMEOUT_S,
     AnswerPart,
     EndPart,
+    Json,
+    ModelRequest,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     WaitPart,
+    WireFormat,
+    sse_event,
 )
-from providers.model_request import STREAM_TIMEOUT_S, Json, ModelRequest
-from providers.openai_messages import content_text
-from providers.wire import WireFormat, image_part, sse_event, unsupported_part
 
 _STOP_REASONS = {"tool_calls": "tool_use", "length": "max_tokens", "content_filter": "refusal"}
 _ERROR_TYPES = {

@@ -8,18 +8,29 @@ from pydantic import BaseModel, Field, JsonValue
 
 from contracts.chat import Usage
 from contracts.json import as_mapping
-from providers.answer_parts import (
+from providers.openai_messages import (
+    call_to_openai,
+    image_part,
+    message_to_openai,
+    unsupported_part,
+)
+from providers.protocol import (
+    STREAM_TIMEOUT_S,
     AnswerPart,
     EndPart,
+    Json,
+    ModelRequest,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     WaitPart,
+    WireFormat,
     collect,
+    sse_event,
 )
-from providers.model_request import STREAM_TIMEOUT_S, Json, ModelRequest
-from providers.openai_messages import call_to_openai, message_to_openai
-from providers.wire import SSE_COMMENT, WireFormat, image_part, sse_event, unsupported_part
+
+_SSE_COMMENT = b": waiting\n\n"
+"""A server-sent event that clients ignore; it keeps the connection open."""
 
 _DONE = b"data: [DONE]\n\n"
 
@@ -88,7 +99,7 @@ def response_events(parts: Iterator[AnswerPart], model: str) -> Iterator[bytes]:
                 yield _chunk(head, {"tool_calls": [{"index": calls, **call_to_openai(call)}]})
                 calls += 1
             case WaitPart():
-                yield SSE_COMMENT
+                yield _SSE_COMMENT
             case EndPart(stop_reason, usage):
                 yield _chunk(head, {}, finish_reason=stop_reason)
                 yield sse_event({**head, "choices": [], "usage": _usage(usage)})

@@ -202,16 +202,19 @@ def doctor(
 
 @app.command("export")
 def export(
-    file: Annotated[Path | None, typer.Argument(help="The file to write; stdout if none.")] = None,
+    file: Annotated[
+        Path, typer.Argument(help="The file to write; - or none writes to stdout.")
+    ] = Path("-"),
     as_json: AsJson = False,
 ) -> None:
     """Write playbooks, executions, notes and examples as lines of JSON."""
-    if as_json and file is None:
+    to_stdout = str(file) == "-"
+    if as_json and to_stdout:
         raise OptionInvalid("--json describes the file that was written: name one")
 
     with configured_library() as opened:
         lines = list(export_store(opened))
-    if file is not None:
+    if not to_stdout:
         write_file(file, "".join(f"{line}\n" for line in lines))
         counts = count_by_type(lines)
         summary = ", ".join(f"{number} {name}" for name, number in counts.items())

@@ -24,7 +24,7 @@ from flows.runs.report import to_json
 from flows.runs.resume import find_resumable
 from flows.runs.runs import find_run, list_runs, read_diff, read_report
 from nodes.text import escape_invisible, strip_control_characters
-from providers.read_trajectory import event_line, read_trajectory
+from providers.trajectory import event_line, read_trajectory
 
 Run = Annotated[str, typer.Argument(help="A run id, or the beginning of one.")]
 

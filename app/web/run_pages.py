@@ -27,7 +27,7 @@ from memory.playbooks.library import Library
 from policy.errors import LogDamaged, LogUnavailable
 from policy.log.view import Graph, Paragraph, ViewTable, mermaid
 from policy.log.views import run_view
-from providers.read_trajectory import event_line, read_trajectory
+from providers.trajectory import event_line, read_trajectory
 
 LATEST_RUNS = 8
 MAX_RUNS = 200

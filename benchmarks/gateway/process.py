@@ -2,9 +2,8 @@
 
 from contracts.model_access import TokenSpec
 from contracts.tool import Allowed, Guard
-from providers.gateway import gateway_app
+from providers.gateway import gateway_app, serve
 from providers.open_runs import OpenRuns
-from providers.serve import serve
 
 SECRET = "benchmark"  # noqa: S105 - guards nothing
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from providers.serve import serve
+from providers.gateway import serve
 
 _HEAD = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o"}
 _USAGE = {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010}

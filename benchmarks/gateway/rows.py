@@ -22,7 +22,7 @@ from flows.runs.layout import TRAJECTORY
 from providers.account import MAX_CONCURRENT
 from providers.client import Gateway
 from providers.gateway_api import RunTerms
-from providers.litellm_setup import litellm
+from providers.models import litellm
 
 CALLS = 100
 BATCHES = 5

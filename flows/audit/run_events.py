@@ -26,7 +26,7 @@ from memory.types import RecallResult
 from nodes.text import Redact
 from nodes.types import NODE_TYPES, Node, inner_nodes
 from policy.log.events import Draft, Kind
-from providers.read_trajectory import parse_event
+from providers.trajectory import parse_event
 from sandbox.redaction import redact_url
 
 AppendEvents = Callable[[Sequence[Draft]], object]

@@ -5,7 +5,7 @@ variables themselves, and none of these is a setting:
 
 - `sandbox/` reads DOCKER_HOST and the path of the host's certificates, as Docker's own clients do,
   and passes the environment to git and other programs of the host.
-- `providers/litellm_setup.py` and `app/terminal/output.py` set variables that libraries read.
+- `providers/models.py` and `app/terminal/output.py` set variables that libraries read.
 """
 
 import os

@@ -33,7 +33,7 @@ from flows.config.environment import (
     config_file,
     settings_sources,
 )
-from providers.prices import Price
+from providers.gateway_api import Price
 from sandbox.spec import SandboxLimits
 
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"

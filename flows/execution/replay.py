@@ -20,7 +20,7 @@ from flows.runs.resume import request_for
 from flows.runs.run_record import read_record
 from flows.runs.runs import find_run, read_report
 from nodes.agents.types import NO_CONVERSATIONS
-from providers.read_trajectory import TrajectoryDifference, first_difference
+from providers.trajectory import TrajectoryDifference, first_difference
 from sandbox.diffs import changed_paths, tree_id
 from sandbox.repos import BaseCommit, fetch_base
 from sandbox.workspace import WorkCommit, clone_into_sandbox, collect_work

@@ -19,10 +19,9 @@ from nodes.agents.allowed_tools import AGENT_TOOLS, allowed_tools_guard
 from nodes.text import make_redactor
 from policy.guard.approval_guard import ApprovalGuard
 from policy.guard.guard import AgentGuard, combined_guard
-from providers.gateway import gateway_app
+from providers.gateway import gateway_app, serve
 from providers.models import check_model
 from providers.open_runs import OpenRuns
-from providers.serve import serve
 from sandbox.process_label import has_exited
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from memory.curation.curate import CurationResult
 from memory.curation.proposals import RunTranscript
 from memory.notes.notebook import Notebook
 from memory.scope import Scope, validate_scope
-from providers.read_trajectory import event_line, read_trajectory
+from providers.trajectory import event_line, read_trajectory
 
 RATED_WELL = 80
 """Runs with a higher rating are curated without a request."""

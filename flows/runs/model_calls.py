@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contracts.chat import Usage
-from providers.read_trajectory import read_trajectory
-from providers.usage import usage_from
+from providers.openai_messages import usage_from
+from providers.trajectory import read_trajectory
 
 
 class ModelCall(NamedTuple):

@@ -16,7 +16,7 @@ from nodes.agents.allowed_tools import AGENT_TOOLS
 from nodes.text import strip_control_characters, truncate_middle
 from policy.guard.guard import GUARD_VERSION, AgentGuard
 from policy.log.events import Draft
-from providers.read_trajectory import parse_event
+from providers.trajectory import parse_event
 
 KEPT = 4_000
 """Characters of one text that an event stores. The trajectory has the full text."""

@@ -16,7 +16,7 @@ from nodes.agents.claude_code import claude_code
 from nodes.agents.native import gateway_native_agent
 from nodes.agents.pi import pi
 from nodes.agents.types import AgentLimits, AgentTask
-from providers.read_trajectory import first_difference
+from providers.trajectory import first_difference
 from sandbox.container import DockerSandbox
 from tests.support import openai_events
 from tests.support.agent_calls import NAMES, reply, shell

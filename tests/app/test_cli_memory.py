@@ -208,6 +208,7 @@ def test_export_and_import_round(cli: Cli, kept: str, tmp_path: Path) -> None:
     cli("rm", kept)
     assert data(cli("import", str(file), "--json"))["created"] == ["deploy-to-production"]
     assert cli("export").stdout == file.read_text()
+    assert cli("export", "-").stdout == file.read_text()
     with pytest.raises(OptionInvalid, match="cannot read"):
         cli("import", str(tmp_path / "none"))
     with pytest.raises(OptionInvalid, match="name one"):

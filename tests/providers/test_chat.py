@@ -241,10 +241,9 @@ def test_a_scripted_model_costs_no_import_of_litellm(tmp_path: Path) -> None:
     script.write_text('{"content": "done"}\n')
     code = (
         "import sys\n"
-        "from providers.answer_parts import collect\n"
         "from providers.call_model import RunModels\n"
-        "from providers.model_request import ModelRequest\n"
         "from providers.models import check_model\n"
+        "from providers.protocol import ModelRequest, collect\n"
         f"model = 'scripted/{script}'\n"
         "check_model(model, {})\n"
         "message, _ = collect(RunModels().call(model, ModelRequest(messages=[])))\n"

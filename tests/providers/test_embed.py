@@ -9,8 +9,9 @@ from typing import ClassVar
 import pytest
 
 from contracts.errors import ModelRefused, ModelUnavailable
-from providers.embed import EmbeddingRequest, embed, litellm_name
-from providers.prices import Price
+from providers.embed import EmbeddingRequest, litellm_name
+from providers.exchange import embed
+from providers.gateway_api import Price
 
 
 class Provider(BaseHTTPRequestHandler):

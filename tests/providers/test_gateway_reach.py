@@ -6,7 +6,7 @@ import pytest
 
 from contracts.errors import ModelUnavailable
 from providers.call_model import call_model
-from providers.model_request import ModelRequest
+from providers.protocol import ModelRequest
 from tests.support import anthropic_events
 from tests.support.fake_provider import Answer, Provider, provider
 from tests.support.gateway import Open

@@ -13,7 +13,7 @@ from contracts.model_access import BUDGET_EXCEEDED, TokenSpec
 from providers.account import MAX_CONCURRENT
 from providers.client import Gateway
 from providers.gateway_api import RunTerms
-from providers.read_trajectory import first_difference
+from providers.trajectory import first_difference
 from tests.support.gateway import ASK, LS, USAGE, Open, Script
 from tests.support.running_gateway import running_gateway
 from tests.support.waiting import LONG_S

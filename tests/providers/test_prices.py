@@ -1,8 +1,8 @@
 import pytest
 
 from contracts.chat import Usage
-from providers.prices import cost_usd, has_price
-from providers.usage import usage_from
+from providers.models import cost_usd, has_price
+from providers.openai_messages import usage_from
 
 MILLION = 1_000_000
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.read_trajectory import event_line, first_difference, read_trajectory
+from providers.trajectory import event_line, first_difference, read_trajectory
 
 CALL = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": '{"command":1}'}}
 REPLY = {

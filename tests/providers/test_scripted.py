@@ -7,8 +7,8 @@ import pytest
 from contracts.chat import ChatRequest, Message, Usage
 from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.tool import ToolCall
-from providers.answer_parts import collect
 from providers.call_model import RunModels
+from providers.protocol import collect
 from tests.support.direct import model_request, scripted_complete
 
 ASK = ChatRequest(model="scripted/any", messages=[Message(role="user", content="go")])

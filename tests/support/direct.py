@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contracts.chat import ChatRequest, Complete, Reply
-from providers.answer_parts import AnswerPart, collect
 from providers.call_model import Sleep, call_model
-from providers.model_request import ModelRequest
 from providers.openai_messages import message_to_openai, tools_to_openai
+from providers.protocol import AnswerPart, ModelRequest, collect
 from providers.scripted import ScriptedModel, read_script
 
 

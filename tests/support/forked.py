@@ -53,7 +53,7 @@ _NEEDED = (
     "flows.runs.resume", "flows.runs.runs",
     "prefect.cli.deploy._core", "prefect.cli.worker", "prefect.server.api.server",
     "prefect.workers.process", "prefect_redis",
-    "providers.litellm_setup", "providers.scripted",
+    "providers.models", "providers.scripted",
     "uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.protocols.http.auto",
     "uvicorn.protocols.websockets.auto",
     *_NOT_PREFECTS,
@@ -221,7 +221,7 @@ def main() -> None:
         return
     for name in _NEEDED:
         import_module(name)
-    sys.modules["providers.litellm_setup"].litellm()
+    sys.modules["providers.models"].litellm()
     sys.modules["flows.host.engine_process"].get_ready()
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     gc.collect()

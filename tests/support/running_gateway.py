@@ -11,10 +11,9 @@ import uvicorn
 from flows.host.gateway_process import guard_for_terms
 from policy.plan.approvals import Approvals
 from providers.client import Gateway
-from providers.gateway import gateway_app
+from providers.gateway import gateway_app, listen, url_of, uvicorn_config
 from providers.models import check_model
 from providers.open_runs import OpenRuns
-from providers.serve import listen, url_of, uvicorn_config
 
 SECRET = "only-for-the-host"
 

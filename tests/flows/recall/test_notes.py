@@ -32,7 +32,7 @@ from memory.notes.types import ExampleContent, NoteContent
 from memory.scope import Scope
 from nodes.execute import RunAgent
 from nodes.types import Agentic
-from providers.read_trajectory import read_trajectory
+from providers.trajectory import read_trajectory
 from sandbox.process_label import process_label
 from tests.support.flows import DONE, Ask
 
