@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from flows.config.environment import environment, set_variables
 from flows.host.run_process import FORK_SERVER, STATUS, peer
-from flows.services.fingerprint import RUN_PACKAGES, last_modified
+from flows.services.daemon import code_version
 
 _READ_ONCE = re.compile(r"PREFECT_(?!_)|PYTHON|LD_|LANG|LC_|TZ$")
 """Variables that Python or an import has read for good."""
@@ -183,7 +183,7 @@ def _beginning() -> tuple[object, ...]:
     """Return what a new process would start with: our code, installed packages, variables."""
     installed = Path(get_path("purelib")).stat().st_mtime
     read = {k: v for k, v in environment().items() if _READ_ONCE.match(k)}
-    return last_modified(RUN_PACKAGES), installed, read
+    return code_version(), installed, read
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from contracts.model_access import INTERNAL_AGENT, TokenSpec
 from contracts.tool import Allowed, Guard
-from flows.audit.agent_approvals import cached_approvals
+from flows.audit.event_log import cached_approvals
 from flows.config.environment import environment
 from flows.services.daemon import successor_marker
 from nodes.agents.allowed_tools import AGENT_TOOLS, allowed_tools_guard

@@ -10,7 +10,7 @@ from flows.plans.dependencies import plan_dependencies
 from flows.plans.record import record_plan_end, recorded_plan
 from flows.plans.report import PlanStatus
 from flows.plans.run_in_prefect import run_plan_in_prefect
-from flows.services.detached import start_detached
+from flows.services.daemon import start_detached
 from sandbox.process_label import has_exited, process_label
 
 

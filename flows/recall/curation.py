@@ -14,7 +14,7 @@ from flows.recall.library import configured_notebook
 from flows.runs.layout import TRAJECTORY
 from flows.runs.run_record import RunRecord, read_record
 from flows.runs.runs import find_run, read_report, reported_at, runs_reported_since
-from flows.services.complete import complete_through_gateway
+from flows.services.gateway import complete_through_gateway
 from memory.curation import curate
 from memory.curation.curate import CurationResult
 from memory.curation.proposals import RunTranscript

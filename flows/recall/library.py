@@ -15,7 +15,7 @@ from flows.config.memory import (
     unset_variables,
 )
 from flows.config.settings import load_settings
-from flows.services.embed import embed_through_gateway
+from flows.services.gateway import embed_through_gateway
 from memory.notes.notebook import Notebook, open_notebook
 from memory.playbooks.library import Library, open_library
 from memory.types import Embedder

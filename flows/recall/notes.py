@@ -14,7 +14,7 @@ from flows.config.memory import MemorySettings
 from flows.config.settings import load_settings
 from flows.runs.report import inert_line, page_link
 from flows.runs.request import ResolvedRequest
-from flows.services.pages import pages_url
+from flows.services.daemons import pages_url
 from memory.scope import Scope
 from nodes.execute import RunAgent
 from nodes.types import Agentic

@@ -12,9 +12,8 @@ from flows.orchestration.compile import compile_blueprint
 from flows.orchestration.start import connected_to
 from flows.recall.library import configured_library, configured_notebook
 from flows.recall.rate import rate_run
-from flows.services import daemon
+from flows.services.daemons import worker_daemon
 from flows.services.deploy import deploy, missing_worker_warning
-from flows.services.worker import worker_daemon
 from flows.upkeep import curate_one, curate_runs, prune_memory, reindex_memory
 from memory.notes.types import Note
 from memory.types import PlaybookContent
@@ -110,17 +109,17 @@ def test_a_good_rating_has_the_worker_look_at_the_run(
     settings = load_settings()
     deploy(own_api)
     here = worker_daemon(settings, own_api)
-    daemon.up(here)
+    here.up()
     try:
         while missing_worker_warning(own_api) is not None:
             sleep(0.2)
         with connected_to(own_api):
             assert rate_run(run_id, 90).look == "started"
         while not notes():
-            assert daemon.status(here) is not None
+            assert here.status() is not None
             sleep(0.2)
     finally:
-        daemon.down(here)
+        here.down()
     assert [(note.status, note.source_run) for note in notes()] == [("Pending", run_id)]
 
 

@@ -32,7 +32,7 @@ from tempfile import TemporaryDirectory
 from flows.host import fork_server
 from flows.host.fork_server import fast_exit
 from flows.plans import background
-from flows.services import daemon, detached
+from flows.services import daemon
 from memory.vectors import vector_folder
 from tests.support.forks import NUMBER, Fork, Forked, fork_from
 
@@ -62,6 +62,9 @@ _NEEDED = (
 STARTING = (daemon, background)
 """The modules that start a process which outlives them."""
 
+START_DETACHED = daemon.start_detached
+"""The function of Harness, before any module gets the one of the tests."""
+
 
 @contextmanager
 def forking(*, at_once: bool) -> Iterator[str]:
@@ -89,9 +92,9 @@ def forking(*, at_once: bool) -> Iterator[str]:
 def start_forked(
     fork: Fork, argv: Sequence[str], *, cwd: Path, log: Path, env: Mapping[str, str] | None = None
 ) -> int:
-    """As `flows.services.detached.start_detached`, which does all but modules of this Python."""
+    """As `flows.services.daemon.start_detached`, which does all but modules of this Python."""
     if argv[0] != sys.executable or "-m" not in argv:
-        return detached.start_detached(argv, cwd=cwd, log=log, env=env)
+        return START_DETACHED(argv, cwd=cwd, log=log, env=env)
     at = argv.index("-m")
     module, *args = argv[at + 1 :]
     given = os.environ if env is None else env

@@ -14,9 +14,9 @@ from blueprints.types import Blueprint
 from contracts.errors import ModelUnavailable
 from contracts.run import NodeResult, RunContext
 from contracts.tool import Allowed
-from flows.audit.event_log import event_log
+from flows.audit.event_log import AppendEvents, event_log
 from flows.audit.policies import POLICIES
-from flows.audit.run_events import AppendEvents, RunEvents
+from flows.audit.run_events import RunEvents
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.recall.notes import PromptBlock, RunNotes, without_notes

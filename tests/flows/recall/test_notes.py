@@ -24,7 +24,7 @@ from flows.orchestration.start import connected_to
 from flows.recall.library import configured_notebook
 from flows.recall.notes import NodeRequest, prompt_markdown, run_notes
 from flows.services.daemon import RunningDaemon
-from flows.services.pages import pages_daemon as kept_pages
+from flows.services.daemons import pages_daemon as kept_pages
 from memory.errors import NoteInvalid
 from memory.notes.agent_settings import InjectionOptions
 from memory.notes.injection import Injection

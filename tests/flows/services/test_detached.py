@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.detached import start_detached
+from flows.services.daemon import start_detached
 from sandbox.process_label import has_exited, process_label
 from tests.support.waiting import wait_until
 

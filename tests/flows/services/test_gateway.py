@@ -17,9 +17,8 @@ from flows.config.settings import Settings, load_settings
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.services import gateway
-from flows.services.complete import complete_through_gateway
 from flows.services.daemon import RunningDaemon
-from flows.services.embed import embed_through_gateway
+from flows.services.gateway import complete_through_gateway, embed_through_gateway
 from tests.support.fake_ollama import ollama
 from tests.support.fake_provider import Answer, provider
 from tests.support.flow_runs import WRITE_42, a_blueprint
@@ -72,7 +71,7 @@ def test_a_run_with_other_keys_gets_a_gateway_of_its_own(
 ) -> None:
     terms = TokenSpec(node="n", agent="native", model=model({"content": "still here"}))
     with gateway.open_gateway_run(settings, "a", tmp_path / "a") as old:
-        first = gateway.up(settings)
+        first = gateway.gateway_daemon(settings).up()
         monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")
         with gateway.open_gateway_run(settings, "b", tmp_path / "b") as new:
             assert new.gateway.check_model("openai/gpt-4o")
@@ -83,16 +82,16 @@ def test_a_run_with_other_keys_gets_a_gateway_of_its_own(
             assert (old.gateway.open_runs(), new.gateway.open_runs()) == (1, 1)
         assert lives(first)
     wait_until(lambda: not lives(first))
-    assert gateway.up(settings).url == new.gateway.url
+    assert gateway.gateway_daemon(settings).up().url == new.gateway.url
     assert [path.name for path in (settings.home / "gateway").glob("*.json")] == ["gateway.json"]
 
 
 def test_an_idle_gateway_with_other_keys_is_replaced_at_once(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = gateway.up(settings)
+    first = gateway.gateway_daemon(settings).up()
     monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")
-    assert gateway.up(settings).pid != first.pid
+    assert gateway.gateway_daemon(settings).up().pid != first.pid
     assert not first.alive
 
 
@@ -100,11 +99,11 @@ def test_down_ends_those_that_have_a_successor_too(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ModelUnavailable), gateway.open_gateway_run(settings, "a", tmp_path / "a"):
-        first = gateway.up(settings)
+        first = gateway.gateway_daemon(settings).up()
         monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")
-        second = gateway.up(settings)
+        second = gateway.gateway_daemon(settings).up()
         assert [lives(first), lives(second)] == [True, True]
-        assert gateway.down(settings)
+        assert gateway.gateway_daemon(settings).down()
         assert [lives(first), lives(second)] == [False, False]
         assert not list((settings.home / "gateway").glob("*.json"))
 
@@ -113,7 +112,7 @@ def test_the_secret_and_the_keys_are_for_this_user_and_no_argv(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-my-own-key")
-    running = gateway.up(settings)
+    running = gateway.gateway_daemon(settings).up()
     folder = settings.home / "gateway"
     secret = (folder / "secret").read_text()
     assert S_IMODE((folder / "secret").stat().st_mode) == 0o600
@@ -125,7 +124,7 @@ def test_the_secret_and_the_keys_are_for_this_user_and_no_argv(
 
 
 def test_a_gateway_whose_home_is_gone_ends(settings: Settings) -> None:
-    running = gateway.up(settings)
+    running = gateway.gateway_daemon(settings).up()
     (settings.home / "gateway" / "secret").unlink()
     wait_until(lambda: not running.alive)
 
@@ -191,7 +190,7 @@ def test_what_providers_do_is_paid_for_and_their_keys_are_told_nobody(
         assert embed([]) == []
         assert not (settings.home / "gateway").exists()
         assert embed(["hello there"]) == [[0.5, 0.25]]
-        gateway.down(settings)
+        gateway.gateway_daemon(settings).down()
         assert embed(["hello there"]) == [[0.5, 0.25]]
         with pytest.raises(ModelRefused):
             embed(["hello there"])

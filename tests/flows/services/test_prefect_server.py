@@ -20,21 +20,21 @@ pytestmark = pytest.mark.prefect
 
 
 def test_a_server_is_found_again_started_again_and_stopped(own_server: Settings) -> None:
-    first = prefect_server.up(own_server)
-    assert prefect_server.up(own_server) == first
+    first = prefect_server.server_daemon(own_server).up()
+    assert prefect_server.server_daemon(own_server).up() == first
     os.kill(first.pid, signal.SIGKILL)
     wait_until(lambda: not first.alive)
-    second = prefect_server.up(own_server)
+    second = prefect_server.server_daemon(own_server).up()
     assert second.pid != first.pid
-    assert prefect_server.down(own_server)
+    assert prefect_server.server_daemon(own_server).down()
     assert not second.alive
-    assert prefect_server.status(own_server) is None
-    assert not prefect_server.down(own_server)
+    assert prefect_server.server_daemon(own_server).status() is None
+    assert not prefect_server.server_daemon(own_server).down()
 
 
 def test_a_state_file_that_is_no_json_is_no_server(own_server: Settings) -> None:
     (own_server.home / "prefect" / "server.json").write_text("{")
-    assert prefect_server.status(own_server) is None
+    assert prefect_server.server_daemon(own_server).status() is None
 
 
 def test_all_who_write_at_once_are_answered(prefect_api: str) -> None:

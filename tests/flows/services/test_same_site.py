@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from flows.config.settings import Settings
-from flows.services import daemon, prefect_server
+from flows.services import prefect_server
 from tests.support.waiting import LONG_S
 
 pytestmark = pytest.mark.prefect
@@ -107,18 +107,18 @@ def test_no_page_of_another_site_shows_it_in_a_frame(client: httpx.Client, place
 def test_a_server_without_the_guard_is_replaced_once_it_is_idle_also_where_it_is_configured(
     own_server: Settings,
 ) -> None:
-    before = daemon.up(replace(prefect_server.server_daemon(own_server), version=lambda: ""))
+    before = replace(prefect_server.server_daemon(own_server), version=lambda: "").up()
     with httpx.Client(base_url=before.url, timeout=LONG_S) as server:
         flow = server.post("/flows/", json={"name": "at-work"}).json()["id"]
         asked = {"flow_id": flow, "state": {"type": "RUNNING"}}
         run = server.post("/flow_runs/", json=asked).raise_for_status().json()["id"]
-        assert prefect_server.up(own_server).pid == before.pid
+        assert prefect_server.server_daemon(own_server).up().pid == before.pid
         done = {"state": {"type": "COMPLETED"}}
         server.post(f"/flow_runs/{run}/set_state", json=done).raise_for_status()
     configured = before.url.replace("127.0.0.1", "localhost")
     with temporary_settings({PREFECT_API_URL: configured}):
         api = prefect_server.api_url(own_server)
     assert not before.alive
-    now = prefect_server.status(own_server)
+    now = prefect_server.server_daemon(own_server).status()
     assert now is not None
     assert now.url == api

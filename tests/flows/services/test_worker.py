@@ -13,9 +13,9 @@ import pytest
 from anyio import CapacityLimiter
 
 from flows.config.settings import Settings
+from flows.services import daemon
 from flows.services.daemon import Daemon, RunningDaemon
-from flows.services.fingerprint import PROVIDER_VARIABLES, fingerprint
-from flows.services.worker import worker_daemon
+from flows.services.daemons import worker_daemon
 from sandbox.process_label import process_label
 
 
@@ -42,14 +42,15 @@ def test_it_is_another_one_with_another_key_or_setting(
     assert "a-word-of-mine" not in made().version()
 
 
-def test_code_that_changed_is_another_origin(tmp_path: Path) -> None:
-    (tmp_path / "rooms").mkdir()
-    file = tmp_path / "rooms" / "one.py"
+def test_changed_code_is_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "flows").mkdir()
+    file = tmp_path / "flows" / "one.py"
     file.touch()
-    before = fingerprint("secret", [tmp_path], PROVIDER_VARIABLES)
-    assert fingerprint("secret", [tmp_path], PROVIDER_VARIABLES) == before
+    monkeypatch.setattr(daemon, "_ROOT", tmp_path)
+    before = daemon.code_version()
+    assert daemon.code_version() == before
     os.utime(file, (2e9, 2e9))
-    assert fingerprint("secret", [tmp_path], PROVIDER_VARIABLES) != before
+    assert daemon.code_version() != before
 
 
 ONE_RUN = (
