@@ -10,8 +10,8 @@ from flows.config.settings import load_settings
 from flows.execution.dependencies import RunDependencies
 from flows.orchestration.compile import compile_blueprint
 from flows.orchestration.start import connected_to
+from flows.recall.curation import rate_run
 from flows.recall.library import configured_library, configured_notebook
-from flows.recall.rate import rate_run
 from flows.services.daemons import worker_daemon
 from flows.services.deploy import deploy, missing_worker_warning
 from flows.upkeep import curate_one, curate_runs, prune_memory, reindex_memory

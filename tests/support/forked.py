@@ -31,7 +31,7 @@ from tempfile import TemporaryDirectory
 
 from flows.host import fork_server
 from flows.host.fork_server import fast_exit
-from flows.plans import background
+from flows.plans import start as plan_start
 from flows.services import daemon
 from memory.vectors import vector_folder
 from tests.support.forks import NUMBER, Fork, Forked, fork_from
@@ -49,7 +49,7 @@ _NEEDED = (
     "flows.execution.agents", "flows.execution.replay", "flows.execution.wiring",
     "flows.host.engine_process", "flows.host.fork_server",
     "flows.host.pool", "flows.host.server_process", "flows.orchestration.cancel",
-    "flows.orchestration.compile", "flows.orchestration.start", "flows.plans.background",
+    "flows.orchestration.compile", "flows.orchestration.start", "flows.plans.start",
     "flows.runs.resume", "flows.runs.runs",
     "prefect.cli.deploy._core", "prefect.cli.worker", "prefect.server.api.server",
     "prefect.workers.process", "prefect_redis",
@@ -59,7 +59,7 @@ _NEEDED = (
     *_NOT_PREFECTS,
 )  # fmt: skip
 
-STARTING = (daemon, background)
+STARTING = (daemon, plan_start)
 """The modules that start a process which outlives them."""
 
 START_DETACHED = daemon.start_detached

@@ -9,9 +9,9 @@ import pytest
 from prefect import flow_runs
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.approval_decided import resume_flow_run
 from flows.config.settings import load_settings
 from flows.plans.dependencies import plan_dependencies
+from flows.plans.start import resume_flow_run
 from flows.plans.state import plan_state
 from flows.services.deploy import start_deployment
 from tests.support.forks import Fork

@@ -25,7 +25,7 @@ from flows.plans.dependencies import plan_dependencies
 from flows.plans.report import PlanReport
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies, draft_plan, open_plan_run, record_agreed_plan
-from flows.plans.run_in_prefect import run_plan_in_prefect
+from flows.plans.start import run_plan_in_prefect
 from flows.plans.state import plan_state
 from policy.log.replay import replay
 from policy.log.verify import verify

@@ -9,9 +9,8 @@ import pytest
 
 from contracts.errors import OptionInvalid, RunNotFound
 from flows.config.settings import load_settings
-from flows.recall.curation import curate_run, curate_since, parse_age, run_story
+from flows.recall.curation import curate_run, curate_since, parse_age, rate_run, run_story
 from flows.recall.library import configured_notebook
-from flows.recall.rate import rate_run
 from providers import mpnet
 from tests.support.flows import FOUND, answer
 
@@ -130,7 +129,7 @@ def test_a_good_rating_says_how_a_run_teaches_where_nobody_would_look(
     assert rate_run("aaaa", 80).look == "none"
     rated = rate_run("aaaa", 81)
     assert rated.look == "waits"
-    assert "`harness curate aaaa1111` lets it teach" in rated.why
+    assert "`harness curate aaaa1111` proposes notes" in rated.why
     curator(answer(FOUND))
     curate_run("aaaa1111")
     assert rate_run("aaaa", 99).look == "none"  # somebody looked already
