@@ -180,6 +180,7 @@ def _deploy_one(client: "SyncPrefectClient", entry: _Entry, pull: object) -> Dep
             return _update(client, found, owned)
         try:
             _create(client, flow, entry, owned)
+            break
         except PrefectHTTPStatusError:  # another home created it, or its queue, at this moment
             if is_last:
                 raise
