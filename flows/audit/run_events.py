@@ -146,6 +146,7 @@ class RunEvents:
         body = json.loads(json.dumps(to_json(report)))
         for large in ("nodes", "intent"):
             body.pop(large)
+        # The report quotes what agents wrote, so it carries the label of the workspace.
         made = text_entity(
             json.dumps(body),
             origin=f"report of {self._run_id}",
@@ -270,6 +271,7 @@ class RunEvents:
         )
 
     def _flush(self) -> None:
+        # Cleared only after the append: a failed append is repeated with the next events.
         self._append(self._pending)
         self._pending = []
 

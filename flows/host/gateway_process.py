@@ -74,6 +74,7 @@ def _watch(open_runs: OpenRuns, secret_file: Path, secret: str) -> None:
     marker = successor_marker(secret_file.parent, "gateway", os.getpid())
     marker.unlink(missing_ok=True)  # of an earlier process with this pid
     unused = 0
+    # A deleted or replaced home must not leave a process with model keys behind.
     while _contains(secret_file, secret) and unused < _IDLE_POLLS:
         open_runs.close_abandoned()
         unused = unused + 1 if marker.exists() and not open_runs.count else 0

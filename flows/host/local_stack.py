@@ -57,6 +57,7 @@ def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple
         members.append(member)
         report(member)
 
+    # The order: deployments need the server, and a worker takes runs as soon as it is up.
     server_before = prefect_server.server_daemon(settings).status()
     api = prefect_server.api_url(settings)
     ui = prefect_server.ui_url(api)

@@ -150,7 +150,7 @@ class PlanWorkspace:
                 self._files = SnapshotTracker(opened.sandbox, files, self._ttl_s)
                 self._opened = opened
                 if files is None:
-                    self._mark_changed()  # snapshot the input as well: the user's may change
+                    self._mark_changed()  # save the input too: the user may change the original
             return self._opened
 
     def _mark_changed(self) -> None:

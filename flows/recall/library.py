@@ -134,6 +134,7 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     name = model if dimensions is None else f"{model}/{dimensions}"
     if model == LOCAL_MODEL:
         return Embedder(name=name, embed=mpnet.embed, max_distance=mpnet.MAX_DISTANCE)
+    # A missing key must not stop a run: words are searched, and vectors are made later.
     for place, value in {"api_key": wanted.api_key, "url": wanted.url}.items():
         if missing := unset_variables(value, environment()):
             return Embedder(name=name, embed=_lacking(place, missing))

@@ -80,6 +80,7 @@ def cross_site_reason(
     host, origin = headers.get("host", ""), headers.get("origin")
     if not any_host and _host_name(host) not in LOOPBACK_HOSTS:
         return f"host {host!r} is not this machine"
+    # Sandboxed frames send `Origin: null`, which is no host and so refused too.
     if origin is not None and origin.partition("://")[2] != host:
         return f"the request comes from a page of another site, {origin!r}"
     if method not in _SAFE_METHODS and headers.get("sec-fetch-site") not in _SAME_SITE:
@@ -96,6 +97,7 @@ def owns_port(pid: int, url: str) -> bool:
     port = urlsplit(url).port
     if port is None or not all(path.exists() for path in _REQUIRED):
         return True
+    # /proc/net names the socket by its inode; only a process that has it open serves the port.
     sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     return any(not sockets.isdisjoint(_open_files(each)) for each in _process_tree(pid))
 

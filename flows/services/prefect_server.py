@@ -136,6 +136,7 @@ def _is_same(url: str, local_url: str) -> bool:
 
 
 def _server_env(folder: Path, url: str) -> dict[str, str]:
+    # The user's variables, such as a database or a password, belong to another server.
     env = {k: v for k, v in environment().items() if not k.startswith("PREFECT_")}
     return env | {
         "DO_NOT_TRACK": "1",

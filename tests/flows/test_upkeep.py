@@ -1,4 +1,4 @@
-"""The flows that look after this machine, run as flows."""
+"""The upkeep flows."""
 
 from collections.abc import Callable, Iterator
 from time import sleep
@@ -34,7 +34,7 @@ def titles() -> list[str]:
         return [playbook.title for playbook in opened.list()]
 
 
-def test_pruning_archives_what_is_stale_unless_it_only_tells(
+def test_pruning_archives_stale_playbooks_unless_it_is_a_dry_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HARNESS_MEMORY_MAX_AGE_DAYS", "0")
@@ -65,7 +65,7 @@ def artifact(api: str, key: str) -> str:
     return str(here().get(f"{api}/artifacts/{key}/latest").json()["data"])
 
 
-def test_every_night_the_runs_that_earned_it_teach_at_most_five_things_that_wait(
+def test_the_nightly_curation_proposes_at_most_five_entries(
     run: Callable[..., str],
     curator: Callable[..., str],
     prefect_api: str,
@@ -89,7 +89,7 @@ def test_every_night_the_runs_that_earned_it_teach_at_most_five_things_that_wait
     assert len(notes()) == 6
 
 
-def test_one_run_is_looked_at_on_request_and_twice_adds_nothing(
+def test_curating_a_run_twice_adds_nothing(
     run: Callable[..., str], curator: Callable[..., str]
 ) -> None:
     run_id = run("aaaa1111")
@@ -101,7 +101,7 @@ def test_one_run_is_looked_at_on_request_and_twice_adds_nothing(
     assert [note.status for note in notes()] == ["Pending"]
 
 
-def test_a_good_rating_has_the_worker_look_at_the_run(
+def test_a_good_rating_starts_a_curation_by_the_worker(
     run: Callable[..., str], curator: Callable[..., str], own_api: str
 ) -> None:
     run_id = run("aaaa1111")
@@ -123,7 +123,7 @@ def test_a_good_rating_has_the_worker_look_at_the_run(
     assert [(note.status, note.source_run) for note in notes()] == [("Pending", run_id)]
 
 
-def test_a_run_that_earned_it_is_looked_at_in_a_task_of_its_own(
+def test_a_run_worth_curating_is_curated_in_its_own_task(
     shop: RunDependencies,
     ask: Ask,
     model: Callable[..., str],

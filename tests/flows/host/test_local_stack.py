@@ -1,4 +1,4 @@
-"""What `harness up` keeps: a real server with its worker, found again, mended, taken down."""
+"""`harness up` and `down`: a real server with its daemons is started, repaired and stopped."""
 
 import os
 import signal
@@ -79,7 +79,7 @@ def online(settings: Settings) -> tuple[str, ...]:
 
 
 @pytest.mark.usefixtures("without_engine", "from_nothing")
-def test_everything_is_started_once_and_found_again(settings: Settings) -> None:
+def test_everything_is_started_once_and_reused(settings: Settings) -> None:
     first, second = up(settings), up(settings)
     assert {member.state for member in first.values()} == {"started", "made", "unseen"}
     assert {member.state for member in second.values()} == {"running", "there", "unseen"}
@@ -102,14 +102,14 @@ def test_all_but_the_server_are_replaced_after_an_upgrade(
 
 
 @pytest.mark.usefixtures("without_engine")
-def test_without_an_engine_all_else_comes_up_and_that_is_told(settings: Settings) -> None:
+def test_without_docker_everything_else_starts_and_the_gap_is_reported(settings: Settings) -> None:
     told = up(settings)["leftovers"]
     assert told.state == "unseen"
     assert "no Docker engine answers at unix:///no/such/docker.sock" in told.note
 
 
 @pytest.mark.docker
-def test_what_a_dead_run_left_is_removed_and_told(settings: Settings) -> None:
+def test_leftovers_of_a_dead_run_are_removed_and_reported(settings: Settings) -> None:
     spec = SandboxSpec(image=BASE_IMAGE, owner=sandbox_owner(settings), run_id="dead")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         dead = container_labels(spec) | {CREATOR_LABEL: process_label(process.pid)}
@@ -127,12 +127,12 @@ def test_what_a_dead_run_left_is_removed_and_told(settings: Settings) -> None:
     )
 
 
-def test_the_server_tells_its_figures(settings: Settings) -> None:
+def test_the_server_has_metrics(settings: Settings) -> None:
     api = server_url(settings)
     assert "# TYPE" in asked().get(f"{api}/metrics").text
 
 
-def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> None:
+def test_a_dead_worker_is_reported_and_restarted(settings: Settings) -> None:
     up(settings)
     running = worker_daemon(settings, server_url(settings)).status()
     assert running is not None
@@ -146,7 +146,7 @@ def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> Non
     assert local_stack.crashed_daemons(settings) == ()
 
 
-def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: Settings) -> None:
+def test_the_pool_keeps_a_command_that_users_set(settings: Settings) -> None:
     up(settings)
     with httpx.Client(base_url=server_url(settings), timeout=LONG_S) as server:
         made = server.get("/work_pools/harness").json()["base_job_template"]
@@ -158,7 +158,7 @@ def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: 
         assert server.get("/work_pools/harness").json()["base_job_template"] == made
 
 
-def test_a_worker_with_another_key_takes_the_place_of_the_idle_one(
+def test_a_worker_with_another_key_replaces_an_idle_one(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = up(settings)["worker"]
@@ -167,7 +167,7 @@ def test_a_worker_with_another_key_takes_the_place_of_the_idle_one(
     assert up(settings)["worker"].url != before.url
 
 
-def test_taken_down_it_is_gone_and_its_state_survives(
+def test_down_stops_everything_and_keeps_state(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", ANOTHER_TOKEN)  # as it was brought up last
@@ -189,7 +189,7 @@ def exporter(home: Path) -> Daemon:
 
 
 @pytest.mark.usefixtures("without_engine")
-def test_up_stops_a_daemon_that_only_the_version_before_knows(settings: Settings) -> None:
+def test_up_stops_a_daemon_of_an_earlier_version(settings: Settings) -> None:
     before = exporter(settings.home).up()
     assert up(settings)["metrics"] == StackMember("metrics", "stopped", note="no longer used")
     assert not before.alive
@@ -223,7 +223,7 @@ def test_a_configured_server_is_used_and_never_stopped(
     assert asked().get(f"{prefect_api}/health").is_success
 
 
-def test_a_chroma_of_our_own_is_kept_and_keeps_the_index(
+def test_a_local_chroma_server_keeps_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = Settings(home=tmp_path / "served", server_port=0, sandbox=NO_DOCKER)

@@ -1,4 +1,4 @@
-"""Runs take warm sandboxes from the keeper that `harness up` keeps; what dead runs left goes."""
+"""Runs take warm sandboxes from the pool; leftovers of dead runs are removed."""
 
 import subprocess
 import sys
@@ -76,7 +76,7 @@ def test_a_run_takes_a_warm_sandbox_and_the_next_run_another(settings: Settings,
     assert used_by_a_run(settings, ask) == second.id
 
 
-def test_the_keeper_is_replaced_when_its_settings_change_and_stopped_with_what_waits(
+def test_the_pool_is_replaced_when_its_settings_change(
     settings: Settings, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool.pool_daemon(settings).up()
@@ -94,7 +94,7 @@ def test_the_keeper_is_replaced_when_its_settings_change_and_stopped_with_what_w
     assert warm(changed) == []
 
 
-def test_a_keeper_waits_for_an_engine_that_is_away(
+def test_the_pool_waits_for_a_missing_docker_engine(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stop = threading.Event()

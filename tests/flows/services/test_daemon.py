@@ -1,4 +1,4 @@
-"""Kept processes: a small server of the test's own, started, found again, replaced, stopped."""
+"""Daemons: a small server is started, reused, replaced and stopped."""
 
 import os
 import re
@@ -64,12 +64,12 @@ def small(tmp_path: Path) -> Iterator[Daemon]:
 
 
 @pytest.mark.parametrize("host", ["nowhere.invalid", "192.0.2.1"])
-def test_a_host_that_is_none_of_this_machine_is_told(host: str) -> None:
+def test_a_host_of_another_machine_is_refused(host: str) -> None:
     with pytest.raises(Unavailable, match=f"nothing can listen on '{host}': .*(known|assign)"):
         local_http.free_port(0, host)
 
 
-def test_the_living_one_is_taken_and_a_dead_one_replaced(small: Daemon) -> None:
+def test_a_running_daemon_is_reused_and_a_dead_one_replaced(small: Daemon) -> None:
     first = small.up()
     assert small.up() == first
     os.kill(first.pid, signal.SIGKILL)
@@ -78,14 +78,14 @@ def test_the_living_one_is_taken_and_a_dead_one_replaced(small: Daemon) -> None:
     assert small.up().pid != first.pid
 
 
-def test_what_is_stopped_is_gone_and_stopping_it_twice_is_fine(small: Daemon) -> None:
+def test_a_daemon_can_be_stopped_twice(small: Daemon) -> None:
     running = small.up()
     assert small.down()
     assert not running.alive
     assert not small.down()
 
 
-def test_two_who_start_it_at_once_start_one(small: Daemon) -> None:
+def test_concurrent_callers_start_one_process(small: Daemon) -> None:
     found: list[RunningDaemon] = []
     threads = [threading.Thread(target=lambda: found.append(small.up())) for _ in range(3)]
     for thread in threads:
@@ -95,12 +95,12 @@ def test_two_who_start_it_at_once_start_one(small: Daemon) -> None:
     assert len({running.pid for running in found}) == 1
 
 
-def test_only_the_user_may_read_who_it_is(small: Daemon) -> None:
+def test_only_the_user_may_read_the_state_file(small: Daemon) -> None:
     small.up()
     assert S_IMODE(small.state_file.stat().st_mode) == 0o600
 
 
-def test_one_that_ends_at_once_names_its_log(small: Daemon) -> None:
+def test_a_daemon_that_ends_at_once_names_its_log(small: Daemon) -> None:
     def launch() -> Launch:
         return Launch(("sh", "-c", "echo no luck; exit 3"), {}, "http://127.0.0.1:9/")
 
@@ -112,12 +112,12 @@ def test_one_that_ends_at_once_names_its_log(small: Daemon) -> None:
         broken.up()
 
 
-def test_one_whose_port_was_taken_from_it_is_started_again(small: Daemon) -> None:
+def test_a_daemon_whose_port_was_taken_is_started_again(small: Daemon) -> None:
     launches = iter([Launch(("false",), {}, "http://127.0.0.1:9/"), small.launch()])
     assert replace(small, launch=lambda: next(launches)).up().alive
 
 
-def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
+def test_two_homes_that_choose_the_same_port_get_a_server_each(
     small: Daemon, tmp_path: Path
 ) -> None:
     both_chose, shared = threading.Barrier(2), [local_http.free_port()] * 2
@@ -168,7 +168,7 @@ def test_a_slow_start_is_reported(
     assert re.search(r"the small server is still starting \(\d+ s\)\n", capsys.readouterr().err)
 
 
-def test_another_version_replaces_one_that_is_idle_only(small: Daemon) -> None:
+def test_another_version_replaces_only_an_idle_process(small: Daemon) -> None:
     first = small.up()
     busy = replace(small, version=lambda: "2", idle=lambda _: False)
     assert busy.up() == first
@@ -177,7 +177,7 @@ def test_another_version_replaces_one_that_is_idle_only(small: Daemon) -> None:
     assert not first.alive
 
 
-def test_a_process_of_an_earlier_boot_is_not_taken_for_ours(small: Daemon) -> None:
+def test_a_state_file_of_an_earlier_boot_names_no_running_process(small: Daemon) -> None:
     running = small.up()
     earlier = replace(running, process=f"earlier-boot:{os.getpid()}:1", pid=os.getpid())
     assert not earlier.alive

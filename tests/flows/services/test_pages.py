@@ -1,4 +1,4 @@
-"""The pages, as a kept process."""
+"""The daemon of the pages."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
     pages_daemon(made).down()
 
 
-def test_they_are_served_by_ipv6_and_ask_for_a_token_as_soon_as_one_is_set(
+def test_the_pages_are_served_by_ipv6_and_require_a_configured_token(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_UI__HOST", "::1")

@@ -1,4 +1,4 @@
-"""Who may ask the local Prefect server: people and programs here, and no page of another site."""
+"""Access to the local Prefect server: programs of this machine, and no page of another site."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -64,7 +64,7 @@ def test_a_page_of_another_site_changes_nothing(
 
 @pytest.mark.parametrize("path", ["/health", "/flow_runs/x/resume"])
 @pytest.mark.parametrize("method", ["GET", "OPTIONS"])
-def test_a_page_of_another_site_reads_nothing_and_is_promised_nothing(
+def test_a_page_of_another_site_reads_nothing_and_gets_no_cors_header(
     client: httpx.Client, path: str, method: str
 ) -> None:
     asked = {"origin": EVIL, "access-control-request-method": "POST"}
@@ -90,7 +90,9 @@ def test_a_page_of_another_site_opens_no_socket(place: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
-def test_its_own_page_may_by_either_name(client: httpx.Client, place: str, name: str) -> None:
+def test_a_page_of_the_server_itself_has_access_by_either_name(
+    client: httpx.Client, place: str, name: str
+) -> None:
     here = place.replace("127.0.0.1", name)
     own = {"host": here, "origin": f"http://{here}", "sec-fetch-site": "same-origin"}
     assert client.post("/flows/filter", headers=own, json={}).is_success
@@ -99,12 +101,12 @@ def test_its_own_page_may_by_either_name(client: httpx.Client, place: str, name:
         connect(f"ws://{here}{path}", origin=Origin(f"http://{here}")).close()
 
 
-def test_no_page_of_another_site_shows_it_in_a_frame(client: httpx.Client, place: str) -> None:
+def test_no_page_of_another_site_shows_the_ui_in_a_frame(client: httpx.Client, place: str) -> None:
     page = client.get(f"http://{place}/", follow_redirects=True)
     assert page.headers["content-security-policy"] == "frame-ancestors 'self'"
 
 
-def test_a_server_without_the_guard_is_replaced_once_it_is_idle_also_where_it_is_configured(
+def test_a_server_of_an_earlier_version_is_replaced_once_it_is_idle(
     own_server: Settings,
 ) -> None:
     before = replace(prefect_server.server_daemon(own_server), version=lambda: "").up()

@@ -67,7 +67,7 @@ def states(api: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("moment", [BEFORE_THE_FIRST_NODE, DURING_A_NODE, AFTER_THE_LAST_NODE])
-def test_a_run_whose_server_is_killed_ends_as_its_nodes_did_and_prefect_hears_of_it_later(
+def test_a_run_outlives_its_server_which_gets_the_state_later(
     own_server: Settings, kill: Callable[[], None], run: Callable[..., RunReport], moment: str
 ) -> None:
     away = Event()
@@ -114,7 +114,7 @@ def test_a_run_whose_server_is_killed_ends_as_its_nodes_did_and_prefect_hears_of
     assert set_recorded_states(runs, again) == 0
 
 
-def test_a_server_that_answers_again_during_the_run_hears_of_its_end_at_once(
+def test_a_server_that_answers_again_gets_the_final_state_at_once(
     own_server: Settings, kill: Callable[[], None], run: Callable[..., RunReport]
 ) -> None:
     port = httpx.URL(prefect_server.server_daemon(own_server).up().url).port
@@ -141,7 +141,7 @@ def replace_port(settings: Settings, port: int | None) -> Settings:
     return settings.model_copy(update={"server_port": port})
 
 
-def test_a_blueprint_that_fails_by_itself_is_no_outage(
+def test_an_error_of_the_blueprint_is_not_an_outage(
     own_server: Settings, run: Callable[..., RunReport]
 ) -> None:
     def raises(_: RunContext, __: Sandbox) -> NodeResult:
