@@ -14,7 +14,7 @@ from flows.host import local_stack
 from flows.runs.home import check_home
 from flows.services import prefect_server
 from flows.services.deploy import WORK_POOL, online_workers
-from flows.services.prefect_client import prefect_client
+from flows.services.prefect_server import prefect_client
 from providers.models import check_key
 from sandbox.images import BASE_IMAGE, is_current
 

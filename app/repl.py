@@ -10,14 +10,18 @@ from rich.console import Console
 from app.terminal.identity import user_name
 from contracts.errors import HarnessError, OptionInvalid
 from contracts.json import Json
-from flows.approval_decided import after_decision_line, resume_in_background
 from flows.audit.approval_text import full_text
 from flows.config.settings import Settings
-from flows.plans.background import BackgroundPlan, start_background_plan
 from flows.plans.record import plan_delta
 from flows.plans.report import plan_lines
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies
+from flows.plans.start import (
+    BackgroundPlan,
+    after_decision_line,
+    resume_in_background,
+    start_background_plan,
+)
 from flows.plans.state import agree_to_plan, plan_state, record_draft
 from nodes.text import strip_control_characters
 from policy.log.events import Event

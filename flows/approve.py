@@ -86,7 +86,7 @@ def run_plan(*, prompt: str, repo: str, ask_first: bool = True, **fields: Any) -
 def _agreed(deps: PlanDependencies, run_id: str, request: PlanRequest, *, ask_first: bool) -> bool:
     """Draft the plan and ask the user to agree; True at once if the plan was agreed to before."""
     with suppress(RunNotFound):
-        recorded_plan(deps.log, run_id)
+        recorded_plan(deps.log, run_id)  # a suspended flow run starts again from its first line
         return True
     try:
         request, plan = recorded_plan(deps.log, run_id, agreed=False)

@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, settings
 
 from contracts.errors import Unavailable
 from flows.config.settings import Settings
-from flows.services import detached, gateway, prefect_server
+from flows.services import gateway, prefect_server
 from sandbox.engine import DockerEngine
 from sandbox.reap import reap
-from tests.support.forked import STARTING, forking, start_all_by
+from tests.support.forked import START_DETACHED, STARTING, forking, start_all_by
 from tests.support.forks import FORKED_FROM, Fork, fork_from
 from tests.support.postgres import pytest_unconfigure
 from tests.support.stores import new_store
@@ -113,7 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     os.environ[SHARED_FOLDER] = whole.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
     config.stash[SHARED] = Path(os.environ[SHARED_FOLDER])
-    whole.callback(lambda: prefect_server.down(Settings(home=config.stash[SHARED])))
+    whole.callback(lambda: prefect_server.server_daemon(Settings(home=config.stash[SHARED])).down())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -152,7 +152,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("DO_NOT_TRACK", "1")
     yield home
     if (home / "gateway").exists():
-        gateway.down(Settings(home=home))
+        gateway.gateway_daemon(Settings(home=home)).down()
     if (home / "owner").exists():
         with suppress(Unavailable):  # without an engine there is nothing of its either
             reap(DockerEngine(), (home / "owner").read_text(), everything=True)
@@ -186,7 +186,7 @@ def forked_processes(fork: Fork) -> None:
 def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begins them as people do: for one test of each kind."""
     for room in STARTING:
-        monkeypatch.setattr(room, "start_detached", detached.start_detached)
+        monkeypatch.setattr(room, "start_detached", START_DETACHED)
 
 
 @pytest.fixture(scope="session")
@@ -205,7 +205,7 @@ def prefect_api(shared: Path, new_database: Path, forked_processes: None) -> str
     with FileLock(shared / "prefect.lock"):
         if not address.exists():
             settings = Settings(home=shared, server_port=0)
-            address.write_text(prefect_server.up(settings).url)
+            address.write_text(prefect_server.server_daemon(settings).up().url)
             _back_up(settings.home / "prefect" / "prefect.db", new_database)
     return address.read_text()
 
@@ -229,8 +229,8 @@ def own_api(
     """The address of a Prefect server that tests of one file use."""
     settings = Settings(home=tmp_path_factory.mktemp("own"), server_port=0)
     begun(settings.home)
-    yield prefect_server.up(settings).url
-    prefect_server.down(settings)
+    yield prefect_server.server_daemon(settings).up().url
+    prefect_server.server_daemon(settings).down()
 
 
 def _begin_with(home: Path, database: Path) -> None:

@@ -13,8 +13,7 @@ from app.terminal.options import MAX_ROWS, AsJson
 from app.terminal.output import print_json, print_line, print_result, print_table
 from contracts.errors import OptionInvalid
 from flows.config.memory import load_memory_settings
-from flows.recall.init import write_memory_table
-from flows.recall.library import configured_library
+from flows.recall.library import configured_library, write_memory_table
 from memory.content import (
     parse_changes,
     parse_content,

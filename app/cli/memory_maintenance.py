@@ -15,8 +15,7 @@ from app.terminal.output import print_json, print_line, print_message, print_res
 from contracts.errors import OptionInvalid
 from flows.config.memory import load_memory_settings
 from flows.config.settings import load_settings
-from flows.recall.init import copy_database
-from flows.recall.library import configured_library, configured_notebook
+from flows.recall.library import configured_library, configured_notebook, copy_database
 from flows.runs.runs import is_known
 from memory.content import playbook_json
 from memory.export_import import export_store, import_store

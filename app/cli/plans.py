@@ -18,14 +18,13 @@ from app.terminal.output import (
 )
 from app.terminal.prompts import confirm, terminal_approver, terminal_prompt
 from contracts.errors import HarnessError, OptionInvalid
-from flows.approval_decided import after_decision_line, resume_flow_run
 from flows.audit.approval_text import approval_json, full_text, headline
 from flows.config.settings import load_settings
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.report import PlanReport, plan_lines
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies, draft_plan, missing_grants, record_agreed_plan
-from flows.plans.run_in_prefect import run_plan_in_prefect
+from flows.plans.start import after_decision_line, resume_flow_run, run_plan_in_prefect
 from flows.runs.check_request import check_patterns
 from flows.runs.request import new_run_id
 from nodes.text import check_text, escape_invisible

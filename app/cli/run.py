@@ -24,7 +24,7 @@ from flows.runs.report import to_json
 from flows.runs.request import ResolvedRequest, RunRequest, new_run_id
 from flows.runs.run_record import read_record
 from flows.runs.runs import read_report
-from flows.services.detached import start_detached
+from flows.services.daemon import start_detached
 
 EXIT_CODES = {"cancelled": 130, "waiting": 4}
 """Exit codes by the status of an unsuccessful run; 1 for every other status."""

@@ -174,7 +174,7 @@ def rate(
     as_json: AsJson = False,
 ) -> None:
     """Rate a run; a successful run rated above 80 is curated."""
-    from flows.recall.rate import rate_run
+    from flows.recall.curation import rate_run
 
     rating, look, why = rate_run(run, score, by=user_name())
     line = f"run {rating.run_id} is rated {rating.score}"

@@ -22,14 +22,13 @@ from app.web.api_models import (
     plan_answer,
 )
 from app.web.errors import ApiRoute, Problem
-from flows.approval_decided import resume_in_background
 from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
-from flows.plans.background import start_background_plan
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.record import plan_delta
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies
+from flows.plans.start import resume_in_background, start_background_plan
 from flows.plans.state import agree_to_plan, plan_state, record_draft
 from policy.log.event_log import EventLog
 from policy.log.events import Event

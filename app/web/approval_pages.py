@@ -7,8 +7,8 @@ from fastapi.responses import Response
 
 from app.web.api import PlanDependency
 from app.web.pages import redirect, render_page
-from flows.approval_decided import resume_in_background
 from flows.config.settings import load_settings
+from flows.plans.start import resume_in_background
 from policy.types import ApprovalStatus
 
 DECIDED_BY = "the pages"

@@ -13,9 +13,8 @@ from app.web.pages import redirect, render_page
 from contracts.run import NodeReport, RunReport
 from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
-from flows.recall.curation import curate_run
+from flows.recall.curation import Look, curate_run, rate_run
 from flows.recall.library import configured_library, configured_notebook
-from flows.recall.rate import Look, rate_run
 from flows.runs import runs
 from flows.runs.layout import DIFF, TRAJECTORY
 from flows.runs.report import tools_line

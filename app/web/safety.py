@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import Request
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from flows.services.same_site import cross_site_reason
+from flows.services.local_http import cross_site_reason
 
 TOKEN_COOKIE = "harness-token"  # noqa: S105 - the cookie's name
 

@@ -29,7 +29,7 @@ from app.web.pages import render_page
 from app.web.safety import access_guard
 from contracts.errors import HarnessError, SettingsInvalid
 from flows.config.settings import LOOPBACK_HOSTS, UiSettings, load_settings
-from flows.services.ports import http_url, listen_on
+from flows.services.local_http import http_url, listen_on
 
 _log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from starlette.concurrency import run_in_threadpool
 
 from contracts.errors import HarnessError, Unavailable, WebhookRefused
 from flows.config.settings import Settings, load_settings
-from flows.services.receiver import receive
+from flows.services.webhooks import receive
 
 MAX_BODY_BYTES = 5 * 1024 * 1024
 

@@ -19,12 +19,11 @@ from benchmarks.chaos.stage import Process, Stage, wait_for
 from flows.runs.checkpoint import read
 from flows.runs.layout import ASKED, CHECKPOINT, REPORT
 from flows.runs.run_record import read_record
-from flows.services import daemon, gateway, prefect_server
-from flows.services.chroma import chroma_daemon
+from flows.services import gateway, prefect_server
 from flows.services.daemon import RunningDaemon
+from flows.services.daemons import chroma_daemon, worker_daemon
 from flows.services.deploy import start_deployment
-from flows.services.prefect_client import prefect_client
-from flows.services.worker import worker_daemon
+from flows.services.prefect_server import prefect_client
 
 SIX = "chaos/six_nodes.py:six_nodes"
 
@@ -90,11 +89,11 @@ def _of_worker(made: Stage, at_s: float, *, with_all: bool) -> Death:
 
     What `harness up` has a server do with a run that is silent for minutes is done at once.
     """
-    api = prefect_server.up(made.settings).url
+    api = prefect_server.server_daemon(made.settings).up().url
     flow_run = start_deployment(api, "run-blueprint", made.ask(SIX))
     run_id = flow_run[-8:]
     sleep(at_s)
-    running = daemon.status(worker_daemon(made.settings, api))
+    running = worker_daemon(made.settings, api).status()
     if running is not None:
         os.kill(running.pid, signal.SIGKILL)
     for pid in _at_work(flow_run) if with_all else ():
@@ -183,10 +182,12 @@ KILLS: Mapping[str, Kill] = {
     "worker": partial(_of_worker, with_all=False),
     "machine": partial(_of_worker, with_all=True),
     "engine": _of_command(_engine, _engine_again),
-    "server": _of_command(_kept_one(lambda made: prefect_server.status(made.settings))),
-    "chroma": _of_command(
-        _kept_one(lambda made: daemon.status(chroma_daemon(made.settings, made.chroma))), Stage.up
+    "server": _of_command(
+        _kept_one(lambda made: prefect_server.server_daemon(made.settings).status())
     ),
-    "gateway": _of_command(_kept_one(lambda made: gateway.status(made.settings))),
+    "chroma": _of_command(
+        _kept_one(lambda made: chroma_daemon(made.settings, made.chroma).status()), Stage.up
+    ),
+    "gateway": _of_command(_kept_one(lambda made: gateway.gateway_daemon(made.settings).status())),
 }
 """`machine` is the worker and all that it does, killed at once."""

@@ -17,7 +17,7 @@ from typing import IO, Protocol, Self
 from app.demo.request import make_repository
 from benchmarks.chaos.six_nodes import LOG
 from flows.config.settings import Settings
-from flows.services.ports import free_port
+from flows.services.local_http import free_port
 from tests.support.own_engine import OwnEngine, own_engine
 
 _HARNESS = (sys.executable, "-m", "app")

@@ -15,7 +15,7 @@ from benchmarks.row import Row
 from flows.execution.wiring import sandbox_owner
 from flows.runs.layout import REPORT
 from flows.runs.runs import read_report
-from flows.services.prefect_client import prefect_client
+from flows.services.prefect_server import prefect_client
 from sandbox.engine import DockerEngine
 from sandbox.reap import list_sandboxes
 

@@ -24,9 +24,8 @@ from benchmarks.operate.worked import (
     worked,
 )
 from benchmarks.row import Row
-from flows.services import daemon as kept
 from flows.services import prefect_server
-from flows.services.worker import worker_daemon
+from flows.services.daemons import worker_daemon
 
 LOOK_S = 1.0
 SLOW = 64
@@ -78,8 +77,8 @@ def rows(made: Stage, api: str, size: int) -> Iterator[Row]:
 def _spent_s(made: Stage, api: str) -> float:
     """Processor seconds of the server, the worker, its fork server, and all runs that ended."""
     ticks = 0
-    server = prefect_server.status(made.settings)
-    worker = kept.status(worker_daemon(made.settings, api))
+    server = prefect_server.server_daemon(made.settings).status()
+    worker = worker_daemon(made.settings, api).status()
     for running in (server, worker):
         if running is not None:
             under = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()

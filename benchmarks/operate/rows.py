@@ -29,7 +29,7 @@ def rows(size: int = SIZE, parts: tuple[str, ...] = tuple(PARTS)) -> Iterator[Ro
         # A warm sandbox does not bear the id of the run whose end is waited for.
         warm = 0 if part == "cancel" else SandboxSettings().pool_size
         with stage(with_engine=False, warm=warm) as made:
-            yield from PARTS[part](made, prefect_server.up(made.settings).url, size)
+            yield from PARTS[part](made, prefect_server.server_daemon(made.settings).up().url, size)
 
 
 if __name__ == "__main__":

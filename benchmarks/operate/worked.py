@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import TERMINAL_STATES
 from benchmarks.chaos.stage import Stage
 from benchmarks.operate import bare
 from flows.services.deploy import WORK_POOL
-from flows.services.prefect_client import prefect_client
+from flows.services.prefect_server import prefect_client
 
 NOTHING = "operate/blueprints.py:nothing"
 WAITS = "operate/blueprints.py:waits"

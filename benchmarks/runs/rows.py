@@ -27,11 +27,11 @@ def rows() -> Iterator[Row]:
     with TemporaryDirectory(prefix="harness-bench-") as folder:
         place = Path(folder)
         settings = Settings(home=place / "home", server_port=0)
-        api = prefect_server.up(settings).url
+        api = prefect_server.server_daemon(settings).up().url
         try:
             yield from _runs(make_repository(place / "repository"), place / "home", api)
         finally:
-            prefect_server.down(settings)
+            prefect_server.server_daemon(settings).down()
     yield _help()
 
 

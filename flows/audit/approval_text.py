@@ -1,16 +1,22 @@
-"""An approval as text: one line, full text, form text, JSON. Pure functions."""
+"""Approvals as text, and where a resumed run continues because of them. Pure functions."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
-from contracts.json import Json
+from contracts.json import Json, canonical_json
 from contracts.tool import Denied
 from nodes.text import code_block, escape_invisible
+from nodes.types import inner_nodes, step_names
 from policy.plan.references import refs_in
 from policy.plan.registry import plain_json
 from policy.types import Approval
+
+if TYPE_CHECKING:
+    from blueprints.types import Blueprint
+    from flows.runs.checkpoint import Checkpoint
 
 _WIDTH = 56
 
@@ -19,6 +25,13 @@ SHORT_ARGUMENT = 120
 
 _SHOWN = 20_000
 """Characters of one argument that a form shows; the page *Approvals* shows all."""
+
+
+_DECIDED = (
+    "You, or an agent before you, worked on this task in these same files before. A person has "
+    "decided since about calls that were denied then. A call that is approved goes through once, "
+    "if its arguments are exactly these:"
+)
 
 
 def headline(approval: Approval) -> str:
@@ -129,6 +142,73 @@ def approval_json(approval: Approval) -> dict[str, object]:
         "expires_at": approval.expires_at.isoformat(),
         "decided_by": approval.decided_by,
     }
+
+
+def pending_approvals(approvals: Sequence[Approval]) -> list[Approval]:
+    """Return the pending approvals, oldest first."""
+    return sorted(
+        (one for one in approvals if one.status == "pending"), key=lambda one: one.asked_at
+    )
+
+
+def resume_point(
+    start: "Checkpoint",
+    blueprint: "Blueprint",
+    approvals: Sequence[Approval],
+    *,
+    log_sizes: Mapping[str, int],
+) -> "Checkpoint":
+    """Return the checkpoint to resume a finished run from: the first node with a new approval.
+
+    The node's agent continues its conversation. `log_sizes` are those of the run's logs by now.
+    """
+    may = {one.node for one in approvals if one.status == "approved"}
+    if start.ended is None or not may:
+        return start
+    finished: set[str] = set()
+    for node in blueprint.nodes:
+        within = (node, *inner_nodes(node))
+        names = {found.name for found in within}
+        if names & may:
+            again = start.again_from(finished, log_sizes)
+            return again.with_word_for(node.name, decisions_text(approvals))
+        finished |= names | {name for found in within for name in step_names(found)}
+    return start
+
+
+def decisions_text(approvals: Sequence[Approval]) -> str:
+    """Return the decisions about this run as text for its agents; empty if there are none."""
+    lines = [
+        f"- {'approved, once' if one.status == 'approved' else 'refused'}: "
+        f"{one.op} {canonical_json(one.arguments)}{f' ({one.reason})' if one.reason else ''}"
+        for one in reversed(approvals)
+        if one.status in ("approved", "denied")
+    ]
+    if not lines:
+        return ""
+    return "\n".join((_DECIDED, *lines))
+
+
+def approval_notices(
+    approvals: Sequence[Approval], run_id: str, *, suspends: bool
+) -> tuple[str, ...]:
+    """Return the notices of a report about denied and pending approvals.
+
+    A run that `suspends` itself is resumed by its worker.
+    """
+    refused = [
+        f"refused by {one.decided_by}: {one.op} in {one.node!r}"
+        f"{f' ({one.reason})' if one.reason else ''}"
+        for one in reversed(approvals)
+        if one.status == "denied"
+    ]
+    waits = [
+        f"waits for approval {one.id}: {one.op} in {one.node!r}, {one.denied.rule}: "
+        f"{one.denied.reason}; `harness approvals show {one.id}`"
+        for one in pending_approvals(approvals)
+    ]
+    resumed = "the run goes on by itself" if suspends else f"`harness runs resume {run_id}` goes on"
+    return (*refused, *waits, *((f"once they are decided, {resumed}",) if waits else ()))
 
 
 def _narrow(approval: Approval) -> list[str]:

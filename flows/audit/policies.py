@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from contracts.json import Json
 from contracts.model_access import GuardBounds
-from contracts.tool import Decision, ToolCall
+from contracts.tool import Decision, Guard, ToolCall
 from flows.runs.trajectory_events import ALLOWED_TOOLS
 from nodes.agents.allowed_tools import AGENT_TOOLS, allowed_tools_guard
 from policy.guard.guard import GUARD_VERSION, AgentGuard, combined_guard
@@ -22,38 +22,42 @@ class _Call(BaseModel, frozen=True, extra="forbid"):
     arguments: str
 
 
-class _Question(BaseModel, frozen=True, extra="forbid"):
+class _ToolsQuestion(BaseModel, frozen=True, extra="forbid"):
     agent: str
     allowed_tools: tuple[str, ...] | None
     call: _Call
 
+    def decide(self) -> Decision:
+        return self.guard()(ToolCall(**self.call.model_dump()))
+
+    def guard(self) -> Guard:
+        return allowed_tools_guard(self.allowed_tools, self.agent)
+
+
+class _GuardQuestion(_ToolsQuestion, frozen=True, extra="forbid"):
+    bounds: GuardBounds
+    read: tuple[str, ...]
+
+    def guard(self) -> Guard:
+        within_bounds = AgentGuard(self.bounds, AGENT_TOOLS[self.agent].get, self.read)
+        return combined_guard((super().guard(), within_bounds))
+
 
 def decide_allowed_tools(question: Mapping[str, Json]) -> Decision:
     """Repeat the decision whether a node's allowed tools permit this call."""
-    try:
-        asked = _Question.model_validate(dict(question))
-    except ValidationError as error:
-        raise ValueError(str(error).splitlines()[0]) from error
-    call = ToolCall(id=asked.call.id, name=asked.call.name, arguments=asked.call.arguments)
-    return allowed_tools_guard(asked.allowed_tools, asked.agent)(call)
-
-
-class _Bounded(_Question, frozen=True, extra="forbid"):
-    bounds: GuardBounds
-    read: tuple[str, ...]
+    return _decide(_ToolsQuestion, question)
 
 
 def decide_agent_guard(question: Mapping[str, Json]) -> Decision:
     """Repeat the decision whether a node's tools and its run's bounds permit this call."""
+    return _decide(_GuardQuestion, question)
+
+
+def _decide(kind: type[_ToolsQuestion], question: Mapping[str, Json]) -> Decision:
     try:
-        asked = _Bounded.model_validate(plain_json(question))
+        return kind.model_validate(plain_json(question)).decide()
     except ValidationError as error:
         raise ValueError(str(error).splitlines()[0]) from error
-    call = ToolCall(id=asked.call.id, name=asked.call.name, arguments=asked.call.arguments)
-    allowed = allowed_tools_guard(asked.allowed_tools, asked.agent)
-    return combined_guard(
-        (allowed, AgentGuard(asked.bounds, AGENT_TOOLS[asked.agent].get, asked.read))
-    )(call)
 
 
 POLICIES: Mapping[str, Decide] = MappingProxyType(

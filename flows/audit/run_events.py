@@ -1,7 +1,7 @@
 """Writes the events of a run into the event log, after each node. Independent of Prefect."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from contracts.entity import Entity, Label, join_labels
 from contracts.json import Json
 from contracts.model_access import GuardBounds
 from contracts.run import NodeResult, RunContext, RunReport, without_attempt
+from flows.audit.event_log import AppendEvents
 from flows.recall.notes import NodeRequest, PromptBlock, RunNotes
 from flows.runs.checkpoint import StartPoint
 from flows.runs.layout import EGRESS, TRAJECTORY
@@ -28,14 +29,6 @@ from nodes.types import NODE_TYPES, Node, inner_nodes
 from policy.log.events import Draft, Kind
 from providers.trajectory import parse_event
 from sandbox.redaction import redact_url
-
-AppendEvents = Callable[[Sequence[Draft]], object]
-"""Appends events to the log, all or none.
-
-Raises:
-    LogUnavailable: the log cannot be written: an outage, which stops the run.
-    LogDamaged: events are missing that the log had before.
-"""
 
 _BATCH = 200
 """Events written in one transaction: a trajectory may be larger than memory."""
@@ -153,6 +146,7 @@ class RunEvents:
         body = json.loads(json.dumps(to_json(report)))
         for large in ("nodes", "intent"):
             body.pop(large)
+        # The report quotes what agents wrote, so it carries the label of the workspace.
         made = text_entity(
             json.dumps(body),
             origin=f"report of {self._run_id}",
@@ -277,6 +271,7 @@ class RunEvents:
         )
 
     def _flush(self) -> None:
+        # Cleared only after the append: a failed append is repeated with the next events.
         self._append(self._pending)
         self._pending = []
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from blueprints.types import Blueprint
 from contracts.model_access import GuardBounds
 from contracts.sandbox import PersistentSandbox, SnapshotId
-from flows.audit.run_events import AppendEvents
+from flows.audit.event_log import AppendEvents
 from flows.execution.pull_requests import OpenPullRequest
 from flows.recall.notes import RunNotes
 from flows.recall.playbooks import RunMemory
@@ -76,6 +76,6 @@ class RunDependencies:
     open_approvals: Callable[[], "AbstractContextManager[Approvals]"]
     """Opens the store of approvals."""
     open_event_log: Callable[[], AbstractContextManager[AppendEvents]]
-    """Opens the event log, in the background, while the sandbox starts."""
+    """Opens the event log at the first append."""
     run_view: Callable[[str], ViewSpec]
     """Returns the page of a run, by its id, from its events."""

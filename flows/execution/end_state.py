@@ -24,7 +24,7 @@ from flows.runs.layout import STATE_NOT_SET
 from flows.runs.lock import run_lock
 from flows.runs.report import report_markdown
 from flows.runs.runs import load_report, read_diff, try_read_record
-from flows.services.prefect_client import prefect_client
+from flows.services.prefect_server import prefect_client
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

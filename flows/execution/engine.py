@@ -18,7 +18,8 @@ from blueprints.engine import (
 from contracts.errors import RunNotResumable
 from contracts.run import RunContext, RunReport
 from contracts.sandbox import PersistentSandbox, Sandbox
-from flows.audit.agent_approvals import resume_point
+from flows.audit.approval_text import resume_point
+from flows.audit.run_events import log_sizes
 from flows.execution.dependencies import RunDependencies
 from flows.execution.run_state import RunState
 from flows.recall.notes import with_notes
@@ -121,7 +122,7 @@ def _after_approvals(
         if bounds is not None and not bounds.hosts:
             approvals.restore_used(run_id, used_since=checkpoint.written_at(folder))
         known = approvals.list(run_id=run_id)
-    return resume_point(saved, request.definition, known, folder=folder)
+    return resume_point(saved, request.definition, known, log_sizes=log_sizes(folder))
 
 
 def _run_nodes(

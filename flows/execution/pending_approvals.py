@@ -5,8 +5,12 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from contracts.model_access import GuardBounds
-from flows.audit.agent_approvals import approval_notices, decisions_text, pending_approvals
-from flows.audit.approval_text import expired_line
+from flows.audit.approval_text import (
+    approval_notices,
+    decisions_text,
+    expired_line,
+    pending_approvals,
+)
 from flows.execution.delivery import Delivery
 from flows.execution.work_check import check_changes, refused_changes
 from flows.runs.request import ResolvedRequest

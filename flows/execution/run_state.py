@@ -5,7 +5,8 @@ from pathlib import Path
 
 from contracts.errors import HarnessError, Unavailable
 from contracts.run import RunContext, RunReport, SurfacedMemory
-from flows.audit.run_events import AppendEvents, RunEvents
+from flows.audit.event_log import AppendEvents
+from flows.audit.run_events import RunEvents
 from flows.execution.delivery import Delivery
 from flows.execution.dependencies import RunDependencies
 from flows.execution.outcome import EgressLog, RunFacts, interruption_by, run_report

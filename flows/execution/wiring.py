@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from contracts.agents import AGENTS
 from contracts.chat import ChatRequest, Complete, Reply
 from contracts.model_access import GuardBounds
-from flows.audit.agent_approvals import open_approvals
-from flows.audit.event_log import append_in_background, event_log, run_page
+from flows.audit.event_log import append_when_needed, event_log, open_approvals, run_page
 from flows.config.environment import environment
 from flows.config.memory import load_memory_settings
 from flows.config.policy import load_policy_settings
@@ -77,7 +76,7 @@ def build_dependencies(
         ),
         bounds=bounds,
         open_approvals=lambda: open_approvals(chosen.home),
-        open_event_log=lambda: append_in_background(chosen.home, sandbox_owner(chosen)),
+        open_event_log=lambda: append_when_needed(chosen.home, sandbox_owner(chosen)),
         run_view=lambda run_id: run_page(chosen.home, sandbox_owner(chosen), run_id),
         open_pull_request=pull_request_opener(chosen.forges, environment()),
     )
@@ -131,7 +130,7 @@ def _reflecting(settings: Settings) -> Complete:
     """Return a function that calls a model through the gateway, which the first call starts."""
 
     def complete(request: ChatRequest) -> Reply:
-        from flows.services.complete import complete_through_gateway  # imports the HTTP client
+        from flows.services.gateway import complete_through_gateway  # imports the HTTP client
 
         with complete_through_gateway(settings, purpose="reflect") as ask:
             return ask(request)

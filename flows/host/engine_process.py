@@ -17,14 +17,14 @@ from flows.config.policy import load_policy_settings
 from flows.config.settings import load_settings
 from flows.host.run_process import FORK_SERVER
 from flows.runs import checkpoint, report
-from flows.services.prefect_client import use_server
-from flows.services.worker import worker_daemon
+from flows.services.daemons import worker_daemon
+from flows.services.prefect_server import use_server
 
 _NEEDED = (
     "prefect.flow_engine", "prefect.task_engine", "prefect.deployments.steps", "prefect.runner",
     "anyio._backends._asyncio", "rich._emoji_codes", "graphviz",
     "flows.deployed", "flows.approve",
-    "flows.recall.curation", "flows.recall.library", "flows.services.embed",
+    "flows.recall.curation", "flows.recall.library", "flows.services.gateway",
     "memory.curation.curate", "memory.notes.notebook",
     "memory.playbooks.learn", "memory.playbooks.library", "memory.playbooks.recall",
     "docker",

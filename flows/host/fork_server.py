@@ -29,12 +29,12 @@ from typing import NamedTuple
 
 from flows.config.environment import environment, set_variables
 from flows.host.run_process import FORK_SERVER, STATUS, peer
-from flows.services.fingerprint import RUN_PACKAGES, last_modified
+from flows.services.daemon import code_version
 
-_READ_ONCE = re.compile(r"PREFECT_(?!_)|PYTHON|LD_|LANG|LC_|TZ$")
-"""Variables that Python or an import has read for good."""
+_READ_AT_START = re.compile(r"PREFECT_(?!_)|PYTHON|LD_|LANG|LC_|TZ$")
+"""Variables that Python or an import reads only once: another value needs a new process."""
 
-_WAITING = 128
+_BACKLOG = 128
 
 PAUSE_S = 15.0
 """Seconds before a fork server that died is started again, as starting costs seconds of a core."""
@@ -48,30 +48,30 @@ def forking(module: str, env: Mapping[str, str]) -> Iterator[Popen[bytes]]:
     overrides this process's variables. A fork server that dies is started again; until then, each
     run is a new process.
     """
-    name, over = f"harness-{token_hex(8)}", Event()
-    servers = [_started(name, module, env)]
+    name, ended = f"harness-{token_hex(8)}", Event()
+    servers = [_start_server(name, module, env)]
 
-    def keep() -> None:
-        while servers[-1].wait() is not None and not over.wait(PAUSE_S):
-            _let_go(servers[-1])
-            servers.append(_started(name, module, env))
+    def restart() -> None:
+        while servers[-1].wait() is not None and not ended.wait(PAUSE_S):
+            _close_stdin(servers[-1])
+            servers.append(_start_server(name, module, env))
 
-    Thread(target=keep, name="fork server", daemon=True).start()
+    Thread(target=restart, name="fork server", daemon=True).start()
     with set_variables({FORK_SERVER: name}):
         yield servers[0]
-    over.set()
-    _let_go(servers[-1])
+    ended.set()
+    _close_stdin(servers[-1])
 
 
-def _let_go(server: Popen[bytes]) -> None:
+def _close_stdin(server: Popen[bytes]) -> None:
     if server.stdin is not None:
         server.stdin.close()
 
 
-def _started(name: str, module: str, env: Mapping[str, str]) -> Popen[bytes]:
+def _start_server(name: str, module: str, env: Mapping[str, str]) -> Popen[bytes]:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0{name}")
-        listener.listen(_WAITING)
+        listener.listen(_BACKLOG)
         return Popen(
             (sys.executable, "-P", "-m", "flows.host.fork_server", str(listener.fileno()), module),
             stdin=PIPE,  # its end tells the server that the worker has ended
@@ -84,33 +84,34 @@ class _Run(NamedTuple):
     pid: int
     process: int
     """Pidfd of the fork."""
-    asker: int
+    requester: int
     """Connection to the `run_process`, readable once that has ended."""
 
 
 def main() -> None:
     """Fork until the worker ends; in each fork, execute the run."""
     listener, module = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
-    began_with = _beginning()
+    start_conditions = _start_conditions()
     # Signals to the worker's group are not for the server. Forks would inherit SIG_IGN.
     stops = (signal.SIGTERM, signal.SIGINT)
     signal.pthread_sigmask(signal.SIG_BLOCK, stops)
-    room = import_module(module)
-    room.get_ready()
+    program = import_module(module)
+    program.get_ready()
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         raise SystemExit(f"{module} has more than one thread: none of its runs is forked")
+    # A collection in a fork writes to every object, which copies the pages it shares.
     gc.collect()
     gc.freeze()
-    asker = _serve(listener)
-    if asker is None:
+    requester = _serve(listener)
+    if requester is None:
         return
-    _become(asker)
+    _become(requester)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
     sys.argv[1:] = []
-    if _beginning() != began_with:
+    if _start_conditions() != start_conditions:
         os.execv(sys.executable, (sys.executable, "-P", "-m", module))  # noqa: S606 - no shell is meant
     with fast_exit():
-        room.main()
+        program.main()
 
 
 def _serve(listener: socket.socket) -> int | None:
@@ -123,18 +124,18 @@ def _serve(listener: socket.socket) -> int | None:
             key, _ = watched.select()[0]
             match key.data:
                 case _Run() as run if key.fd == run.process:
-                    _tell_end(run, watched)
+                    _report_end(run, watched)
                 case _Run() as run:
-                    watched.unregister(run.asker)
+                    watched.unregister(run.requester)
                     signal.pidfd_send_signal(run.process, signal.SIGKILL)
                 case _ if key.fd == worker:
                     watched.unregister(worker)
                     watched.unregister(listener.fileno())
                     listener.close()
                 case _:
-                    asker = _fork(listener, watched)
-                    if asker is not None:
-                        return asker
+                    requester = _fork(listener, watched)
+                    if requester is not None:
+                        return requester
     return None
 
 
@@ -143,47 +144,48 @@ def _fork(listener: socket.socket, watched: selectors.BaseSelector) -> int | Non
     connection, _ = listener.accept()
     with connection:
         try:
-            asker, pid = peer(connection), os.fork()
+            requester, pid = peer(connection), os.fork()
         except OSError:  # without an answer, run_process executes the run itself
             return None
         if pid == 0:
+            # Descriptors of other runs and of the worker would stay open in this run.
             for key in tuple(watched.get_map().values()):
                 os.close(key.fd)
             listener.detach()
             os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
-            return asker
+            return requester
         run = _Run(pid, os.pidfd_open(pid), os.dup(connection.fileno()))
-        for descriptor in (run.process, run.asker):
+        for descriptor in (run.process, run.requester):
             watched.register(descriptor, selectors.EVENT_READ, run)
         with suppress(OSError):  # the requester has ended: its fork is killed below
             socket.send_fds(connection, (b".",), (run.process,))
     return None
 
 
-def _tell_end(run: _Run, watched: selectors.BaseSelector) -> None:
+def _report_end(run: _Run, watched: selectors.BaseSelector) -> None:
     _, status = os.waitpid(run.pid, 0)
     with suppress(OSError):  # the requester has ended
-        os.write(run.asker, STATUS.pack(status))
-    for descriptor in (run.process, run.asker):
+        os.write(run.requester, STATUS.pack(status))
+    for descriptor in (run.process, run.requester):
         with suppress(KeyError):
             watched.unregister(descriptor)
         os.close(descriptor)
 
 
-def _become(asker: int) -> None:
+def _become(requester: int) -> None:
     """Take the environment and the working directory of the requesting process."""
-    entries = Path(f"/proc/{asker}/environ").read_bytes().split(b"\0")
+    entries = Path(f"/proc/{requester}/environ").read_bytes().split(b"\0")
     pairs = (entry.partition(b"=") for entry in entries if entry)
     os.environb.clear()
     os.environb.update({name: value for name, _, value in pairs})
-    os.chdir(f"/proc/{asker}/cwd")
+    os.chdir(f"/proc/{requester}/cwd")
 
 
-def _beginning() -> tuple[object, ...]:
+def _start_conditions() -> tuple[object, ...]:
     """Return what a new process would start with: our code, installed packages, variables."""
     installed = Path(get_path("purelib")).stat().st_mtime
-    read = {k: v for k, v in environment().items() if _READ_ONCE.match(k)}
-    return last_modified(RUN_PACKAGES), installed, read
+    read = {k: v for k, v in environment().items() if _READ_AT_START.match(k)}
+    return code_version(), installed, read
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from contracts.model_access import INTERNAL_AGENT, TokenSpec
 from contracts.tool import Allowed, Guard
-from flows.audit.agent_approvals import cached_approvals
+from flows.audit.event_log import cached_approvals
 from flows.config.environment import environment
 from flows.services.daemon import successor_marker
 from nodes.agents.allowed_tools import AGENT_TOOLS, allowed_tools_guard
@@ -73,6 +73,7 @@ def _watch(open_runs: OpenRuns, secret_file: Path, secret: str) -> None:
     marker = successor_marker(secret_file.parent, "gateway", os.getpid())
     marker.unlink(missing_ok=True)  # of an earlier process with this pid
     unused = 0
+    # A deleted or replaced home must not leave a process with model keys behind.
     while _contains(secret_file, secret) and unused < _IDLE_POLLS:
         open_runs.close_abandoned()
         unused = unused + 1 if marker.exists() and not open_runs.count else 0

@@ -7,14 +7,18 @@ from contracts.errors import Unavailable
 from flows.config.memory import load_memory_settings
 from flows.config.settings import Settings
 from flows.execution.wiring import docker_engine, sandbox_owner
-from flows.host import pool
+from flows.host.pool import pool_daemon
 from flows.services import daemon, gateway, prefect_server
-from flows.services.chroma import chroma_daemon, is_local_address
 from flows.services.daemon import Daemon, RunningDaemon
+from flows.services.daemons import (
+    chroma_daemon,
+    is_local_address,
+    pages_daemon,
+    receiver_daemon,
+    upkeep_worker_daemon,
+    worker_daemon,
+)
 from flows.services.deploy import deploy
-from flows.services.pages import pages_daemon
-from flows.services.receiver import receiver_daemon
-from flows.services.worker import upkeep_worker_daemon, worker_daemon
 from flows.services.zombies import create_zombie_automations
 from sandbox.reap import reap
 
@@ -53,7 +57,8 @@ def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple
         members.append(member)
         report(member)
 
-    server_before = prefect_server.status(settings)
+    # The order: deployments need the server, and a worker takes runs as soon as it is up.
+    server_before = prefect_server.server_daemon(settings).status()
     api = prefect_server.api_url(settings)
     ui = prefect_server.ui_url(api)
     add(_server(settings, api, server_before))
@@ -63,19 +68,16 @@ def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple
     add(StackMember("deployments", state, f"{ui}/deployments", "; ".join(deployed.notes)))
     created = create_zombie_automations(api)
     add(StackMember("zombie automation", "made" if created else "there", f"{ui}/automations"))
-    known = _all_daemons(settings, api)
-    for one, wanted in known:
-        if not wanted:
-            daemon.down(one)
-    names = {"server", *(one.name for one, _ in known)}
+    wanted = wanted_daemons(settings, api)
+    names = {"server", *(one.name for one in wanted)}
     for record in daemon.state_files(settings.home):
-        if record.stem.partition("-")[0] not in names:  # a daemon of an earlier version only
+        if record.stem.partition("-")[0] not in names:  # unwanted now, or of an earlier version
             daemon.stop_recorded(record)
             add(StackMember(record.stem, "stopped", note="no longer used"))
     add(_remove_leftovers(settings))
-    for one in wanted_daemons(settings, api):
-        before = daemon.status(one)
-        now = daemon.up(one)
+    for one in wanted:
+        before = one.status()
+        now = one.up()
         add(StackMember(one.name, _state(one, before, now), now.url))
     return tuple(members)
 
@@ -86,11 +88,11 @@ def take_down(settings: Settings) -> tuple[StackMember, ...]:
     A configured server is not stopped.
     """
     server = prefect_server.server_daemon(settings)
-    stopped = [one.name for one, _ in reversed(_all_daemons(settings, "")) if daemon.down(one)]
-    # Gateways of runs with their own secrets, and daemons that only another version knows.
+    stopped = [one.name for one in reversed(wanted_daemons(settings, "")) if one.down()]
+    # Gateways of runs with their own secrets, and daemons of other settings and versions.
     others = [file for file in daemon.state_files(settings.home) if file != server.state_file]
     stopped += [file.stem for file in others if daemon.stop_recorded(file)]
-    if daemon.down(server):
+    if server.down():
         stopped.append(server.name)
     return tuple(StackMember(name, "stopped") for name in stopped)
 
@@ -98,30 +100,26 @@ def take_down(settings: Settings) -> tuple[StackMember, ...]:
 def crashed_daemons(settings: Settings) -> tuple[Daemon, ...]:
     """Return the daemons that were started and not stopped, and whose process is dead."""
     daemons = (prefect_server.server_daemon(settings), *wanted_daemons(settings, ""))
-    return tuple(one for one in daemons if one.state_file.exists() and daemon.status(one) is None)
+    return tuple(one for one in daemons if one.state_file.exists() and one.status() is None)
 
 
 def wanted_daemons(settings: Settings, api: str) -> tuple[Daemon, ...]:
     """Return the daemons that run beside the Prefect server at `api`, in starting order."""
-    return tuple(one for one, wanted in _all_daemons(settings, api) if wanted)
-
-
-def _all_daemons(settings: Settings, api: str) -> tuple[tuple[Daemon, bool], ...]:
-    """All daemons beside the server, and whether these settings want each of them."""
     chroma_url = load_memory_settings().chroma_url
-    return (
+    known = (
         (gateway.gateway_daemon(settings), True),
         (chroma_daemon(settings, chroma_url), is_local_address(chroma_url)),
-        (pool.pool_daemon(settings), settings.sandbox.pool_size > 0),
+        (pool_daemon(settings), settings.sandbox.pool_size > 0),
         (pages_daemon(settings), True),
         (receiver_daemon(settings), settings.webhooks.secret is not None),
         (worker_daemon(settings, api), True),
         (upkeep_worker_daemon(settings, api), True),
     )
+    return tuple(one for one, wanted in known if wanted)
 
 
 def _server(settings: Settings, api: str, before: RunningDaemon | None) -> StackMember:
-    local = prefect_server.status(settings)
+    local = prefect_server.server_daemon(settings).status()
     url = prefect_server.ui_url(api)
     if local is None or local.url != api:
         return StackMember("server", "yours", url)

@@ -4,7 +4,6 @@ It starts sandboxes ahead, as a run with the agent of the settings needs them, a
 one. With `pool_size = 0` there is no such daemon.
 """
 
-import hashlib
 import signal
 import sys
 import threading
@@ -15,43 +14,22 @@ from flows.config.environment import environment
 from flows.config.settings import Settings, load_settings
 from flows.execution.sandboxes import sandbox_spec
 from flows.execution.wiring import docker_engine
-from flows.services import daemon
-from flows.services.daemon import Daemon, Launch
-from flows.services.fingerprint import code_version
+from flows.services.daemon import Daemon, Launch, settings_version
 from sandbox.pool import POOL_RUN, SandboxPool
 
 RETRY_S = 15.0
 """Between two attempts while there is no Docker engine or no image."""
 
 
-def up(settings: Settings) -> int:
-    """Start or stop the daemon as the settings want; return how many sandboxes it keeps.
-
-    Raises:
-        Unavailable: it does not start.
-    """
-    if settings.sandbox.pool_size:
-        daemon.up(pool_daemon(settings))
-    else:
-        down(settings)
-    return settings.sandbox.pool_size
-
-
-def down(settings: Settings) -> bool:
-    """Stop the daemon and remove its unused sandboxes; False when none was running."""
-    return daemon.down(pool_daemon(settings))
-
-
 def pool_daemon(settings: Settings) -> Daemon:
     """The daemon; it is replaced when the code or the settings of sandboxes change."""
-    used = f"{settings.agent} {settings.sandbox.model_dump_json()}"
     return Daemon(
         name="pool",
         title="the pool of warm sandboxes",
         folder=settings.home / "pool",
         launch=lambda: Launch((sys.executable, "-P", "-m", "flows.host.pool"), environment()),
         healthy=lambda _: True,
-        version=lambda: f"{hashlib.sha256(used.encode()).hexdigest()[:16]} {code_version()}",
+        version=lambda: f"{settings.agent} {settings_version(settings.sandbox)}",
     )
 
 

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import cast
 
-from flows.services.ports import listen_on
-from flows.services.same_site import cross_site_reason
+from flows.services.local_http import cross_site_reason, listen_on
 
 Message = MutableMapping[str, object]
 Receive = Callable[[], Awaitable[Message]]

@@ -5,7 +5,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from contracts.run import RunReport
 from flows.config.settings import load_settings
 from flows.runs.report import report_markdown, surfaced_markdown, table_rows
-from flows.services.pages import pages_url
+from flows.services.daemons import pages_url
 from flows.services.server_outage import ignore_outage
 from policy.log.view import ViewSpec, view_markdown
 

@@ -16,7 +16,7 @@ from flows.recall.notes import NodeRequest, PromptBlock, RunNotes
 from flows.recall.playbooks import MemoryUnavailable, RunMemory
 from flows.runs.report import inert_line as plain_text
 from flows.runs.report import page_link
-from flows.services.pages import pages_url
+from flows.services.daemons import pages_url
 from memory.types import RecallResult, RecordedRun, SearchResult
 
 if TYPE_CHECKING:

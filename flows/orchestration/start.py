@@ -14,8 +14,7 @@ from flows.config.settings import Settings, load_settings
 from flows.execution.wiring import build_dependencies
 from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_report, reported_at
-from flows.services.prefect_client import use_server
-from flows.services.prefect_server import api_url
+from flows.services.prefect_server import api_url, use_server
 from nodes.node_errors import describe_node_error
 from sandbox.redaction import redact_url
 

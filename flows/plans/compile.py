@@ -1,6 +1,7 @@
 """Compile a plan to a Prefect flow: each step is a task run that waits for its dependencies."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from prefect import Flow, State, allow_failure, flow, get_run_logger, task
@@ -20,8 +21,6 @@ from policy.types import Approver
 
 PlanFlow = Flow[[], State[PlanReport]]
 MAX_AT_ONCE = 4
-
-_Step = Callable[[], StepOutcome]
 
 
 def step_task_runner() -> TaskRunner[PrefectFuture[object]]:
@@ -64,19 +63,15 @@ def run_steps(run: PlanRun) -> None:
         name = f"{index} {step.op}"
         submit = _step_task.with_options(name=step.op, task_run_name=name).submit
         before = [allow_failure(futures[dep]) for dep in step.deps]
-        futures[index] = submit(_bound(run, index), return_state=False, wait_for=before)
+        futures[index] = submit(partial(run.run_step, index), return_state=False, wait_for=before)
     for future in futures.values():
         result = future.result(raise_on_failure=False)
         if isinstance(result, BaseException):
             raise result
 
 
-def _bound(run: PlanRun, index: int) -> _Step:
-    return lambda: run.run_step(index)
-
-
 @task(cache_policy=NO_CACHE, persist_result=False)
-def _step_task(execute: _Step) -> object:
+def _step_task(execute: Callable[[], StepOutcome]) -> object:
     outcome = execute()
     get_run_logger().info("step %d: %s %s", outcome.index, outcome.status, outcome.reason)
     match outcome.status:

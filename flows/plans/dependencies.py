@@ -9,8 +9,7 @@ from blueprints.find import find_blueprint, load_file
 from contracts.errors import OperationInvalid
 from contracts.json import Json
 from contracts.sandbox import SnapshotId
-from flows.audit.agent_approvals import make_approvals
-from flows.audit.event_log import event_log
+from flows.audit.event_log import event_log, make_approvals
 from flows.config.policy import PolicySettings, load_policy_settings
 from flows.config.settings import Settings
 from flows.execution.dependencies import OpenedSandbox
@@ -21,7 +20,7 @@ from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies
 from flows.plans.workspace import OpenSandbox
 from flows.runs.request import RunRequest, new_run_id
-from flows.services.complete import complete_through_gateway
+from flows.services.gateway import complete_through_gateway
 from policy.errors import OperationFailed
 from policy.plan.registry import Operation
 from sandbox.container import DockerSandbox

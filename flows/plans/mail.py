@@ -50,6 +50,7 @@ def _password(settings: MailSettings) -> str:
 
 def _message(mail: Mail, sender: str) -> EmailMessage:
     for one in (*mail.to, *mail.cc):
+        # A comma or a line break would add recipients that nobody approved.
         if one.count("@") != 1 or any(char in one for char in ' ,;<>\r\n\0"()'):
             raise ValueError(f"{one!r} is not one plain address")
     if not mail.to:

@@ -54,20 +54,9 @@ class PlanReport:
             "status": self.status,
             "prompt": self.prompt,
             "plan": {"id": self.plan.id, "steps": plain_json(self.plan.as_json())},
-            "steps": [
-                {
-                    "index": step.index,
-                    "op": step.op,
-                    "status": step.status,
-                    "reason": step.reason,
-                    "output": plain_json(step.output),
-                    "rule": step.rule,
-                    "provenance": list(step.provenance),
-                }
-                for step in self.steps
-            ],
+            "steps": [plain_json(vars(step)) for step in self.steps],
             "approvals": list(self.approvals),
-            "decisions": {"allowed": self.decisions.allowed, "denied": self.decisions.denied},
+            "decisions": vars(self.decisions),
             "error": self.error,
         }
 

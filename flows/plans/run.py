@@ -1,7 +1,7 @@
 """A plan from draft to report, without Prefect: draft, agree, open the run, execute, report."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,6 @@ from flows.plans.workspace import (
     PlanSnapshot,
     PlanWorkspace,
     check_workspace,
-    plan_workspace,
 )
 from policy.errors import ResultNotSaved
 from policy.log.event_log import EventLog
@@ -176,19 +175,19 @@ def _status(plan: Plan, steps: Mapping[int, StepOutcome]) -> PlanStatus:
     return "failure" if {"failed", "denied"} & set(statuses) else "success"
 
 
-@contextmanager
 def _workspace(
     deps: PlanDependencies, request: PlanRequest, run_id: str, snapshot: PlanSnapshot | None
-) -> Iterator[PlanWorkspace]:
-    with plan_workspace(
+) -> "closing[PlanWorkspace]":
+    """Return the workspace of the plan; its sandbox is removed with the block."""
+    workspace = PlanWorkspace(
         request.repo,
         deps.open_sandbox(run_id),
         branch=f"harness/{run_id}/plan",
         store=deps.repos,
         snapshot=snapshot,
         ttl_s=deps.policy.approval_ttl_s,
-    ) as workspace:
-        yield workspace
+    )
+    return closing(workspace)
 
 
 def _registry(

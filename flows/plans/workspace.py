@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -43,8 +43,8 @@ class PlanSnapshot(NamedTuple):
 class PlanWorkspace:
     """The files that a plan works on: a git repository, or any folder.
 
-    Several threads may use it. It starts from the snapshot `kept` of an earlier part of the run, if
-    there is one. New snapshots are kept for `ttl_s`.
+    Several threads may use it. It starts from the `snapshot` of an earlier process, if there is
+    one. New snapshots are kept for `ttl_s`.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class PlanWorkspace:
         *,
         branch: str,
         store: Path,
-        kept: PlanSnapshot | None,
+        snapshot: PlanSnapshot | None,
         ttl_s: float,
     ) -> None:
         self._repo = repo
         self._open_sandbox = open_sandbox
         self._branch = branch
         self._store = store
-        self._kept = kept
+        self._snapshot = snapshot
         self._ttl_s = ttl_s
         self._files: SnapshotTracker | None = None
         self._stack = ExitStack()
@@ -94,10 +94,10 @@ class PlanWorkspace:
         """
         with self._lock:
             files = self._files.save() if self._files else None
-            if files is None or (self._kept is not None and self._kept.files == files):
+            if files is None or (self._snapshot is not None and self._snapshot.files == files):
                 return None
-            self._kept = PlanSnapshot(files, self._base_commit(), datetime.now(UTC))
-            return self._kept
+            self._snapshot = PlanSnapshot(files, self._base_commit(), datetime.now(UTC))
+            return self._snapshot
 
     def renew(self) -> PlanSnapshot | None:
         """Like `save`, but also renews an unchanged snapshot older than `RENEW_AFTER` for `ttl_s`.
@@ -105,15 +105,11 @@ class PlanWorkspace:
         If the sandbox cannot be opened, a warning is logged and the old snapshot stays.
 
         Raises:
-            SandboxLost: as `keep`.
+            SandboxLost: as `save`.
         """
-        kept = self.save()
-        if (
-            kept is not None
-            or self._kept is None
-            or datetime.now(UTC) - self._kept.at < RENEW_AFTER
-        ):
-            return kept
+        saved, last = self.save(), self._snapshot
+        if saved is not None or last is None or datetime.now(UTC) - last.at < RENEW_AFTER:
+            return saved
         try:
             self._open()
             self._mark_changed()
@@ -147,14 +143,14 @@ class PlanWorkspace:
     def _open(self) -> OpenedSandbox:
         with self._lock:
             if self._opened is None:
-                files = self._kept.files if self._kept else None
+                files = self._snapshot.files if self._snapshot else None
                 opened = self._stack.enter_context(self._open_sandbox(files))
                 if files is None:
                     self._fill(opened.sandbox)
                 self._files = SnapshotTracker(opened.sandbox, files, self._ttl_s)
                 self._opened = opened
                 if files is None:
-                    self._mark_changed()  # snapshot the input as well: the user's may change
+                    self._mark_changed()  # save the input too: the user may change the original
             return self._opened
 
     def _mark_changed(self) -> None:
@@ -174,27 +170,9 @@ class PlanWorkspace:
 
     def _base_commit(self) -> str | None:
         """Return the commit that the files started from; None for a folder or if not yet known."""
-        if self._kept is not None:
-            return self._kept.base
+        if self._snapshot is not None:
+            return self._snapshot.base
         return self._base.commit if self._base else None
-
-
-@contextmanager
-def plan_workspace(
-    repo: str,
-    open_sandbox: OpenSandbox,
-    *,
-    branch: str,
-    store: Path,
-    snapshot: PlanSnapshot | None = None,
-    ttl_s: float,
-) -> Iterator[PlanWorkspace]:
-    """Give the workspace of a plan; its sandbox is removed with the block."""
-    made = PlanWorkspace(repo, open_sandbox, branch=branch, store=store, kept=snapshot, ttl_s=ttl_s)
-    try:
-        yield made
-    finally:
-        made.close()
 
 
 def check_workspace(repo: str) -> None:

@@ -1,9 +1,13 @@
-"""Curation of runs: read a run's folder, ask a model, store proposals. Knows nothing of Prefect."""
+"""Curation of runs: read a run's folder, ask a model, store proposals.
+
+People rate runs, and a good rating starts a curation.
+"""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from contracts.chat import Complete
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid
@@ -13,14 +17,19 @@ from flows.config.settings import Settings, load_settings
 from flows.recall.library import configured_notebook
 from flows.runs.layout import TRAJECTORY
 from flows.runs.run_record import RunRecord, read_record
-from flows.runs.runs import find_run, read_report, reported_at, runs_reported_since
-from flows.services.complete import complete_through_gateway
+from flows.runs.runs import find_run, load_report, read_report, reported_at, runs_reported_since
+from flows.services.gateway import complete_through_gateway
 from memory.curation import curate
 from memory.curation.curate import CurationResult
 from memory.curation.proposals import RunTranscript
 from memory.notes.notebook import Notebook
+from memory.notes.run_history import RunRating
 from memory.scope import Scope, validate_scope
 from providers.trajectory import event_line, read_trajectory
+
+Look = Literal["none", "started", "waits"]
+
+DEPLOYMENT = "curate-run"
 
 RATED_WELL = 80
 """Runs with a higher rating are curated without a request."""
@@ -28,6 +37,16 @@ RATED_WELL = 80
 _LINES = 200
 _LINE = 600
 _OUTPUT = 2_000
+
+
+class RatingSaved(NamedTuple):
+    """A saved rating, and whether a curation of the run was started."""
+
+    rating: RunRating
+    look: Look
+    """`waits`: the run is worth curating, but no worker is running to do it in the background."""
+    why: str
+    """The value of `look` as a line for a person; empty for `none`."""
 
 
 def curate_run(run: str, *, model: str | None = None) -> CurationResult:
@@ -52,7 +71,7 @@ def curate_uncurated(run: str) -> CurationResult | None:
     """
     settings, options = load_settings(), load_memory_settings()
     with configured_notebook(options) as book:
-        return _look(book, run, settings, options)
+        return _curate_once(book, run, settings, options)
 
 
 def curate_since(since: datetime) -> Iterator[CurationResult]:
@@ -65,28 +84,46 @@ def curate_since(since: datetime) -> Iterator[CurationResult]:
         ModelUnavailable, OptionInvalid: no run could be curated because no model is available.
     """
     settings, options = load_settings(), load_memory_settings()
-    looked, failed = False, dict[str, HarnessError]()
+    any_curated, failed = False, dict[str, HarnessError]()
     with configured_notebook(options) as book:
         for run_id in _recent(settings.runs, book, since):
             try:
                 waits = _is_waiting(book, read_report(settings.runs, run_id), options)
-                curated = _look(book, run_id, settings, options) if waits else None
+                curated = _curate_once(book, run_id, settings, options) if waits else None
             except HarnessError as error:
                 failed[run_id] = error
                 continue
             if curated is not None:
-                looked = True
+                any_curated = True
                 yield curated
-    away = [why for why in failed.values() if isinstance(why, ModelUnavailable | OptionInvalid)]
-    if away and not looked:
-        raise away[0]
-    for run_id, why in failed.items():
-        yield CurationResult(run_id=run_id, error=str(why))
+    no_model = [one for one in failed.values() if isinstance(one, ModelUnavailable | OptionInvalid)]
+    if no_model and not any_curated:
+        raise no_model[0]
+    for run_id, failure in failed.items():
+        yield CurationResult(run_id=run_id, error=str(failure))
 
 
 def is_worth_curating(book: Notebook, report: RunReport, options: MemorySettings) -> bool:
     """Return True if a finished run should be curated without a request."""
     return options.curates and _is_waiting(book, report, options)
+
+
+def rate_run(run: str, score: int, *, by: str = "") -> RatingSaved:
+    """Save a rating, 0 to 100, of a run by its id or an unambiguous prefix.
+
+    Starts a curation in the background if the run is now worth it.
+
+    Raises:
+        RunNotFound: no such run, or several.
+        NoteInvalid: the score is out of range.
+    """
+    settings, options = load_settings(), load_memory_settings()
+    own = find_run(settings.runs, run)
+    with configured_notebook(options) as book:
+        rating = book.runs.rate(own.name, score, by=by)
+        report = load_report(own)
+        earned = report is not None and is_worth_curating(book, report, options)
+    return _start_curation(settings, rating) if earned else RatingSaved(rating, "none", "")
 
 
 def run_story(runs: Path, run: str, book: Notebook) -> RunTranscript:
@@ -112,11 +149,11 @@ def run_story(runs: Path, run: str, book: Notebook) -> RunTranscript:
         agent=report.agent,
         viewer=validate_scope(Scope(user=record.user or None, company=record.company or None)),
         rating=rated.score if rated else None,
-        transcript=tuple(_said(own / TRAJECTORY, report, record.intent_from)),
+        transcript=tuple(_transcript(own / TRAJECTORY, report, record.intent_from)),
     )
 
 
-def _said(trajectory: Path, report: RunReport, intent_from: str) -> Iterator[str]:
+def _transcript(trajectory: Path, report: RunReport, intent_from: str) -> Iterator[str]:
     """Return the request if its author is unknown, the last lines of the log, and each node's
     outcome."""
     if intent_from:
@@ -128,12 +165,34 @@ def _said(trajectory: Path, report: RunReport, intent_from: str) -> Iterator[str
         yield f"node {node.name}: {node.status}: {ended}"
 
 
-def _look(
+def _curate_once(
     book: Notebook, run: str, settings: Settings, options: MemorySettings
 ) -> CurationResult | None:
     with _curator(settings, options) as complete:  # each curation has its own budget
         transcript = run_story(settings.runs, run, book)
         return curate.curate_once(book, complete, _model(settings, options), transcript)
+
+
+def _start_curation(settings: Settings, rating: RunRating) -> RatingSaved:
+    """Start a curation if `harness up` keeps a worker; else return how to start one by hand."""
+    from flows.services import prefect_server
+    from flows.services.deploy import missing_worker_warning, start_deployment
+
+    run_id = rating.run_id
+    api = prefect_server.current_api_url(settings)
+    obstacle: str | None = "no worker runs: start one with `harness up`"
+    if api is not None:
+        try:
+            obstacle = missing_worker_warning(api)
+            if obstacle is None:
+                start_deployment(api, DEPLOYMENT, {"run": run_id, "once": True})
+        except HarnessError as error:
+            obstacle = str(error)
+    if obstacle is not None:
+        why = f"`harness curate {run_id}` proposes notes from this run: {obstacle}"
+        return RatingSaved(rating, "waits", why)
+    why = f"notes are being proposed from this run: `harness notes list --run {run_id}`"
+    return RatingSaved(rating, "started", why)
 
 
 def _recent(runs: Path, book: Notebook, since: datetime) -> list[str]:

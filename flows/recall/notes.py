@@ -14,7 +14,7 @@ from flows.config.memory import MemorySettings
 from flows.config.settings import load_settings
 from flows.runs.report import inert_line, page_link
 from flows.runs.request import ResolvedRequest
-from flows.services.pages import pages_url
+from flows.services.daemons import pages_url
 from memory.scope import Scope
 from nodes.execute import RunAgent
 from nodes.types import Agentic
@@ -72,31 +72,32 @@ def without_notes() -> RunNotes:
 @contextmanager
 def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
     """Yield the notes that the settings name. The first call opens the database."""
+    if not options.enabled:
+        yield without_notes()
+        return
     lock = Lock()
     opened: list[Notebook] = []
     with ExitStack() as stack:
 
         def book() -> "Notebook":
-            from flows.recall.library import (
-                configured_notebook,  # imports SQLAlchemy
-            )
+            from flows.recall.library import configured_notebook  # imports SQLAlchemy
 
-            with lock:
+            with lock:  # lanes ask at once
                 if not opened:
                     opened.append(stack.enter_context(configured_notebook(options)))
                 return opened[0]
 
-        def give(seat: NodeRequest) -> PromptBlock:
+        def inject(request: NodeRequest) -> PromptBlock:
             try:
-                injection = book().inject(seat.viewer, seat.task)
-                book().runs.log_injection(seat.run_id, seat.node, injection)
+                injection = book().inject(request.viewer, request.task)
+                book().runs.log_injection(request.run_id, request.node, injection)
             except Unavailable as error:
-                _log.warning("node %r runs without notes: %s", seat.node, error)
+                _log.warning("node %r runs without notes: %s", request.node, error)
                 return PromptBlock()
             site = pages_url(load_settings())
             return PromptBlock(text=injection.text, explanation=prompt_markdown(injection, site))
 
-        def given(run_id: str) -> SurfacedMemory:
+        def surfaced(run_id: str) -> SurfacedMemory:
             try:
                 shown = book().runs.injected_into(run_id)
             except Unavailable as error:
@@ -108,7 +109,7 @@ def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
                 examples=tuple(i for i, kind in kinds.items() if kind == "example"),
             )
 
-        def earned(report: RunReport) -> bool:
+        def worth_curating(report: RunReport) -> bool:
             from flows.recall.curation import is_worth_curating  # imports SQLAlchemy
 
             try:
@@ -117,11 +118,12 @@ def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
                 _log.warning("run %s is not curated: %s", report.run_id, error)
                 return False
 
-        known = RunNotes(inject=give, surfaced=given, is_worth_curating=earned, curate=_learn)
-        yield known if options.enabled else without_notes()
+        yield RunNotes(
+            inject=inject, surfaced=surfaced, is_worth_curating=worth_curating, curate=_curate
+        )
 
 
-def _learn(run_id: str) -> "CurationResult | None":
+def _curate(run_id: str) -> "CurationResult | None":
     from flows.recall.curation import curate_uncurated  # imports SQLAlchemy
 
     try:
@@ -140,20 +142,20 @@ def with_notes(
     def run(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         name = node.agent or ctx.agent
         viewer = Scope(agent=name, user=request.user or None, company=request.company or None)
-        given = book.inject(NodeRequest(run_id, node.name, viewer, task))
-        memory = "\n\n".join(filter(None, (ctx.memory, given.text)))
+        block = book.inject(NodeRequest(run_id, node.name, viewer, task))
+        memory = "\n\n".join(filter(None, (ctx.memory, block.text)))
         return run_agent(node, replace(ctx, memory=memory), sandbox)
 
     return run
 
 
 def prompt_markdown(injection: "Injection", site: str | None = None) -> str:
-    """Return what a prompt was given and why, as Markdown; empty if there was nothing."""
+    """Return the notes and examples added to a prompt, and why, as Markdown; empty for none."""
     if not (injection.entries or injection.omitted or injection.without_vector):
         return ""
     rows = [_row(entry, "yes", injection, site) for entry in injection.entries]
-    rows += [_row(left.entry, f"no: {left.reason}", injection, site) for left in injection.omitted]
-    head = ["| kept as | what | for | shown | distance |", "|---|---|---|---|---|"]
+    rows += [_row(one.entry, f"no: {one.reason}", injection, site) for one in injection.omitted]
+    head = ["| id | text | scope | shown | distance |", "|---|---|---|---|---|"]
     table = ["", *head, *rows] if rows else []
     return "\n".join([*(f"- {inert_line(why)}" for why in injection.reasons), *table])
 
@@ -163,9 +165,10 @@ def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -
     from memory.scope import scope_label
 
     distance = injection.distances.get(entry.key)
-    away = "" if distance is None else f"{distance:.2f}"
+    shown_distance = "" if distance is None else f"{distance:.2f}"
+    # The text of a note may come from an agent: it must not become markup of the page.
     text = inert_line(searchable_text(entry)[:120])
     kind = kind_of(entry)
-    where = page_link(f"`harness {kind}s show {entry.id}`", site, kind, entry.id)
+    link = page_link(f"`harness {kind}s show {entry.id}`", site, kind, entry.id)
     scope = inert_line(scope_label(entry.scope))
-    return f"| {where} | {text} | {scope} | {inert_line(shown)} | {away} |"
+    return f"| {link} | {text} | {scope} | {inert_line(shown)} | {shown_distance} |"

@@ -50,72 +50,76 @@ def run_memory(
     With a `reflect_model`, `complete` is called to reflect on runs that used a playbook.
     """
     chosen = options or load_memory_settings()
-
-    def prepare() -> None:
-        if chosen.enabled:
-            Thread(target=_load, name="memory", daemon=True).start()
+    if not chosen.enabled:
+        return _without_memory()
 
     def surface(run_id: str, task: str) -> RecallResult:
-        if not chosen.enabled:
-            return _nothing(run_id, task)
+        from flows.recall.library import configured_library
+        from memory.playbooks import recall
+
         try:
-            return _surface(chosen, run_id, task)
+            with configured_library(chosen) as opened:
+                opened.expire_pending()
+                return recall.recall_playbooks(
+                    opened, run_id=run_id, task=task, options=chosen.surfacing
+                )
         except Unavailable as error:
             _log.warning("run %s continues without memory: %s", run_id, error)
             return _nothing(run_id, task)
 
     def shown(run_id: str) -> tuple[str, ...]:
-        if not chosen.enabled:
-            return ()
+        from flows.recall.library import configured_library
+        from memory.database import read_transaction
+        from memory.playbooks.recall import playbooks_known_to
+
         try:
-            return _shown(chosen, run_id)
+            with (
+                configured_library(chosen) as opened,
+                read_transaction(opened.engine) as connection,
+            ):
+                known = playbooks_known_to(connection, run_id)
+                return tuple(one.playbook_id for one in known if one.shown)
         except Unavailable as error:
             _log.warning("cannot read which playbooks run %s was shown: %s", run_id, error)
             return ()
 
-    def record(report: RunReport, verdict_later: bool) -> RecordedRun | MemoryUnavailable | None:
-        if not chosen.enabled:
-            return None
+    def record(report: RunReport, verdict_later: bool) -> RecordedRun | MemoryUnavailable:
         try:
             return _record(chosen, report, verdict_later, complete)
         except HarnessError as error:
             _log.warning("run %s is not recorded yet: %s", report.run_id, error)
             return MemoryUnavailable(reason=str(error))
 
+    def tools(run_id: str) -> AbstractContextManager[Callable[[], Toolbox | None]]:
+        if chosen.tools == "off":
+            return nullcontext(lambda: None)
+        from flows.recall.tools import run_toolbox
+
+        return run_toolbox(chosen, chosen.tools, run_id)
+
+    # Importing SQLAlchemy and the library takes 0.3 s: here while the sandbox starts. The functions
+    # above import the same modules, as a run may be recorded without `prepare`.
+    def prepare() -> None:
+        Thread(target=_import_library, name="memory", daemon=True).start()
+
     return RunMemory(
-        prepare=prepare,
-        surface=surface,
-        shown_playbooks=shown,
-        record=record,
-        tools=lambda run_id: _tools(chosen, run_id),
+        prepare=prepare, surface=surface, shown_playbooks=shown, record=record, tools=tools
     )
 
 
-# Importing SQLAlchemy and the library takes a third of a second. `_load` does so in a thread while
-# the sandbox starts; these functions import the same modules again for runs without `prepare`.
-
-
-def _load() -> None:
+def _import_library() -> None:
     from flows.recall import library  # noqa: F401 - importing it is the point
     from memory.playbooks import learn, recall  # noqa: F401 - as above
 
 
-def _surface(chosen: MemorySettings, run_id: str, task: str) -> RecallResult:
-    from flows.recall.library import configured_library
-    from memory.playbooks import recall
-
-    with configured_library(chosen) as opened:
-        opened.expire_pending()
-        return recall.recall_playbooks(opened, run_id=run_id, task=task, options=chosen.surfacing)
-
-
-def _shown(chosen: MemorySettings, run_id: str) -> tuple[str, ...]:
-    from flows.recall.library import configured_library
-    from memory.database import read_transaction
-    from memory.playbooks.recall import playbooks_known_to
-
-    with configured_library(chosen) as opened, read_transaction(opened.engine) as connection:
-        return tuple(one.playbook_id for one in playbooks_known_to(connection, run_id) if one.shown)
+def _without_memory() -> RunMemory:
+    return RunMemory(
+        prepare=lambda: None,
+        surface=_nothing,
+        shown_playbooks=lambda _: (),
+        record=lambda *_: None,
+        tools=lambda _: nullcontext(lambda: None),
+    )
 
 
 def _record(
@@ -128,16 +132,6 @@ def _record(
         asks = chosen.reflect_model and learn.can_reflect(opened, report)
         reflection = _reflection(report, chosen.reflect_model, complete) if asks else None
         return learn.record_run(opened, report, verdict_later=verdict_later, reflection=reflection)
-
-
-def _tools(
-    chosen: MemorySettings, run_id: str
-) -> AbstractContextManager[Callable[[], Toolbox | None]]:
-    if not chosen.enabled or chosen.tools == "off":
-        return nullcontext(lambda: None)
-    from flows.recall.tools import run_toolbox
-
-    return run_toolbox(chosen, chosen.tools, run_id)
 
 
 def _reflection(

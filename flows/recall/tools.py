@@ -4,6 +4,7 @@ import logging
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from threading import Lock
 
 from contracts.errors import Unavailable
@@ -29,7 +30,7 @@ def run_toolbox(
     The first call opens the library; the end of the block closes it.
     """
     with ExitStack() as stack:
-        opened: list[_Tools] = []
+        opened: list[_RunTools] = []
         opening = Lock()
 
         def ask() -> Toolbox | None:
@@ -37,7 +38,7 @@ def run_toolbox(
                 with opening:
                     if not opened:
                         found = stack.enter_context(configured_library(options))
-                        opened.append(_Tools(found, options.surfacing, access, run_id, stack))
+                        opened.append(_RunTools(found, options.surfacing, access, run_id, stack))
                 return opened[0].toolbox()
             except Unavailable as error:
                 _log.warning("run %s continues without playbook tools: %s", run_id, error)
@@ -46,78 +47,72 @@ def run_toolbox(
         yield ask
 
 
-class _Tools:
+@dataclass
+class _RunTools:
     """The tools of one run on an open library. Thread-safe."""
 
-    def __init__(
-        self,
-        opened: Library,
-        options: RecallOptions,
-        access: ToolAccess,
-        run_id: str,
-        stack: ExitStack,
-    ) -> None:
-        self._library = opened
-        self._options = options
-        self._access = access
-        self._run_id = run_id
-        self._stack = stack
-        self._lock = Lock()
-        self._door: McpEndpoint | None = None
-        self._suggested: dict[str, Suggestion] = {}
+    library: Library
+    options: RecallOptions
+    access: ToolAccess
+    run_id: str
+    stack: ExitStack
+    """Closes the MCP server with the run."""
+    lock: Lock = field(default_factory=Lock)
+    endpoint: McpEndpoint | None = None
+    suggested: dict[str, Suggestion] = field(default_factory=dict)
 
     def toolbox(self) -> Toolbox | None:
-        with read_transaction(self._library.engine) as connection:
-            if was_held_out(connection, self._run_id):
+        with read_transaction(self.library.engine) as connection:
+            if was_held_out(connection, self.run_id):
                 return None
         return Toolbox(
-            tools=playbook_tools(self._access),
+            tools=playbook_tools(self.access),
             run=self._run,
             prompt_section=self._suggest,
-            mcp_endpoint=self.door,
+            mcp_endpoint=self.open_endpoint,
         )
 
-    def door(self) -> McpEndpoint:
+    def open_endpoint(self) -> McpEndpoint:
         """Start an MCP server for the tools, until the run ends."""
-        with self._lock:
-            if self._door is None:
-                served = self._stack.enter_context(
+        with self.lock:
+            if self.endpoint is None:
+                served = self.stack.enter_context(
                     serve_playbooks(
-                        self._library,
-                        run_id=self._run_id,
-                        access=self._access,
-                        options=self._options,
+                        self.library,
+                        run_id=self.run_id,
+                        access=self.access,
+                        options=self.options,
                     )
                 )
-                self._door = McpEndpoint(
+                self.endpoint = McpEndpoint(
                     connect=lambda: socket.create_connection(("127.0.0.1", served.port)),
                     path=PATH,
                     token=served.token,
                 )
-            return self._door
+            return self.endpoint
 
     def _run(self, call: ToolCall) -> str:
         return run_playbook_tool(
-            self._library,
+            self.library,
             call,
-            run_id=self._run_id,
-            access=self._access,
-            options=self._options,
+            run_id=self.run_id,
+            access=self.access,
+            options=self.options,
         )
 
     def _suggest(self, prompt_id: str, prompt: str) -> str:
-        last = self._suggested.get(prompt_id)
+        last = self.suggested.get(prompt_id)
         try:
             text, found = suggest_playbooks(
-                self._library,
+                self.library,
                 prompt_id=prompt_id,
                 prompt=prompt,
                 last=last,
-                tools={tool.name for tool in playbook_tools(self._access)},
-                options=self._options,
+                tools={tool.name for tool in playbook_tools(self.access)},
+                options=self.options,
             )
         except Unavailable as error:
-            _log.warning("run %s is suggested no playbooks: %s", self._run_id, error)
+            _log.warning("no playbooks can be suggested to run %s: %s", self.run_id, error)
             return "The playbooks cannot be read now."
-        self._suggested[prompt_id] = found
+        self.suggested[prompt_id] = found
         return text

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contracts.errors import OptionInvalid, PrefectUnavailable
-from flows.services.prefect_client import prefect_client, use_server
+from flows.services.prefect_server import prefect_client, use_server
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -163,7 +163,7 @@ def _create_pool(api: str) -> None:
 
 
 def _deploy_one(client: "SyncPrefectClient", entry: _Entry, pull: object) -> DeployResult:
-    from prefect.exceptions import PrefectHTTPStatusError
+    from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
     from prefect.flows import load_flow_from_entrypoint
     from prefect.utilities.callables import parameter_schema
 
@@ -174,25 +174,17 @@ def _deploy_one(client: "SyncPrefectClient", entry: _Entry, pull: object) -> Dep
         "parameter_openapi_schema": parameter_schema(flow).model_dump(exclude_unset=True),
         "pull_steps": pull,
     }
-    existing = _existing(client, flow, entry)
-    if existing is None:
+    for is_last in (False, True):
+        with suppress(ObjectNotFound):
+            found = client.read_deployment_by_name(f"{flow.name}/{entry['name']}")
+            return _update(client, found, owned)
         try:
             _create(client, flow, entry, owned)
+            break
         except PrefectHTTPStatusError:  # another home created it, or its queue, at this moment
-            existing = _existing(client, flow, entry)
-            if existing is None:
-                _create(client, flow, entry, owned)
-    return _update(client, existing, owned) if existing else DeployResult(changed=True)
-
-
-def _existing(
-    client: "SyncPrefectClient", flow: "Flow[..., Any]", entry: _Entry
-) -> "DeploymentResponse | None":
-    from prefect.exceptions import ObjectNotFound
-
-    with suppress(ObjectNotFound):
-        return client.read_deployment_by_name(f"{flow.name}/{entry['name']}")
-    return None
+            if is_last:
+                raise
+    return DeployResult(changed=True)
 
 
 def _create(

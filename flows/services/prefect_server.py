@@ -1,4 +1,4 @@
-"""The Prefect server to use: a configured one, or the local daemon.
+"""The Prefect server to use, a configured one or the local daemon, and clients of it.
 
 A server that the user configured (PREFECT_API_URL or a profile) is used and never touched, unless
 it is the daemon of this `HARNESS_HOME`. Otherwise the daemon is started when a run needs it, and
@@ -6,15 +6,19 @@ keeps running.
 """
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from contracts.errors import PrefectUnavailable
 from flows.config.environment import environment
 from flows.config.settings import Settings
-from flows.services import daemon
-from flows.services.daemon import Daemon, Launch, RunningDaemon
-from flows.services.ports import free_port, is_healthy
-from flows.services.prefect_client import prefect_client
+from flows.services.daemon import Daemon, Launch
+from flows.services.local_http import free_port, is_healthy
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
 
 _ONE_CONNECTION = "?connections=:memory:"
 """Makes Prefect open a single connection, as for a database in memory.
@@ -34,9 +38,9 @@ def api_url(settings: Settings) -> str:
         PrefectUnavailable: the configured server does not answer or has another version, or the
             local one does not start.
     """
-    configured, local = _configured_url(), status(settings)
+    configured, local = _configured_url(), server_daemon(settings).status()
     if configured is None or (local is not None and _is_same(configured, local.url)):
-        return up(settings).url
+        return server_daemon(settings).up().url
     if not _healthy(configured):
         raise PrefectUnavailable(
             f"no Prefect server answers at {configured}: start it, or unset PREFECT_API_URL "
@@ -48,32 +52,13 @@ def api_url(settings: Settings) -> str:
 
 def current_api_url(settings: Settings) -> str | None:
     """Return the URL of the API that a run would use now; None if it would start a server."""
-    local = status(settings)
+    local = server_daemon(settings).status()
     return _configured_url() or (local.url if local else None)
 
 
 def ui_url(api: str) -> str:
     """Return the URL of the UI of the server whose API is at `api`."""
     return api.removesuffix("/api")
-
-
-def up(settings: Settings) -> RunningDaemon:
-    """Return the running local server; start it if needed.
-
-    Raises:
-        PrefectUnavailable: it ended or did not answer; the message names its log.
-    """
-    return daemon.up(server_daemon(settings))
-
-
-def status(settings: Settings) -> RunningDaemon | None:
-    """Return the local server if its process is alive."""
-    return daemon.status(server_daemon(settings))
-
-
-def down(settings: Settings) -> bool:
-    """Stop the local server; False when none was running."""
-    return daemon.down(server_daemon(settings))
 
 
 def server_daemon(settings: Settings) -> Daemon:
@@ -98,6 +83,48 @@ def server_daemon(settings: Settings) -> Daemon:
     )
 
 
+@contextmanager
+def use_server(api: str) -> Iterator[None]:
+    """Make Prefect use this server until the block ends, and switch off its own heartbeat."""
+    from prefect.context import SettingsContext, get_settings_context
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    is_current = PREFECT_API_URL.value() == api
+    with nullcontext() if is_current else temporary_settings({PREFECT_API_URL: api}):
+        context = get_settings_context()
+        flows = context.settings.flows.model_copy(update={"heartbeat_frequency": None})
+        settings = context.settings.model_copy(update={"flows": flows})
+        with SettingsContext(profile=context.profile, settings=settings):
+            yield
+
+
+@contextmanager
+def prefect_client(api: str) -> "Iterator[SyncPrefectClient]":
+    """Give a client of the server at `api`, until the block ends.
+
+    Raises:
+        PrefectUnavailable: the server does not answer, refuses a request, or has another version.
+    """
+    from httpx import HTTPError
+    from prefect import get_client
+
+    try:
+        with use_server(api), get_client(sync_client=True) as client:
+            _check_version(client, api)
+            yield client
+    except HTTPError as error:
+        raise PrefectUnavailable(
+            f"a request to the Prefect server at {api} failed: {error}"
+        ) from error
+
+
+def _check_version(client: "SyncPrefectClient", api: str) -> None:
+    try:
+        client.raise_for_api_version_mismatch()
+    except RuntimeError as error:
+        raise PrefectUnavailable(f"the Prefect server at {api} cannot be used: {error}") from error
+
+
 def _configured_url() -> str | None:
     from prefect.settings import get_current_settings
 
@@ -109,6 +136,7 @@ def _is_same(url: str, local_url: str) -> bool:
 
 
 def _server_env(folder: Path, url: str) -> dict[str, str]:
+    # The user's variables, such as a database or a password, belong to another server.
     env = {k: v for k, v in environment().items() if not k.startswith("PREFECT_")}
     return env | {
         "DO_NOT_TRACK": "1",

@@ -6,15 +6,21 @@ for repositories and labels that the operator named.
 
 import hashlib
 import hmac
+import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import cast
+from uuid import UUID
 
-from contracts.errors import WebhookRefused
-from flows.config.settings import WebhookRule, WebhookSettings
+from contracts.errors import HarnessError, WebhookRefused
+from flows.config.settings import Settings, WebhookRule, WebhookSettings
+from flows.runs.runs import is_known, read_entry
+from flows.services import prefect_server
+from flows.services.deploy import missing_worker_warning, start_deployment
 from nodes.text import strip_control_characters, truncate_middle
 
 OWN_BRANCHES = "harness/"
@@ -41,12 +47,59 @@ class DeploymentStart:
     once: str = ""
 
 
+def receive(settings: Settings, body: bytes, *, event: str, signature: str, delivery: str) -> str:
+    """Start the deployment that the delivery asks for; return one line about the outcome.
+
+    Raises:
+        WebhookRefused: no secret is set, the signature is wrong, or it was accepted before.
+        OptionInvalid: there is no such deployment, or its form refuses the parameters.
+        Unavailable: no Prefect server answers. After either, the delivery may be sent again.
+    """
+    secret = settings.webhooks.secret
+    if secret is None:
+        raise WebhookRefused("no secret is set: `webhooks.secret`")
+    check_signature(secret.get_secret_value(), body, signature)
+    try:
+        start = matching_start(event, json.loads(body), settings.webhooks)
+    except ValueError as error:
+        raise WebhookRefused(f"the body is not JSON: {error}") from error
+    if start is None:
+        return "no rule matches: nothing is started"
+    deliveries = Deliveries(settings.home / "webhooks" / "taken")
+    record = deliveries.record(body, delivery, start.once, lambda run: _was_lost(settings, run))
+    try:
+        api = prefect_server.api_url(settings)
+        warning = missing_worker_warning(api)
+        run = start_deployment(api, start.deployment, start.parameters)
+    except HarnessError:
+        record.unlink()
+        raise
+    record.write_text(run)
+    return f"started {start.deployment} as flow run {run}" + (f"; {warning}" if warning else "")
+
+
+def _was_lost(settings: Settings, flow_run: str) -> bool:
+    """Return True if the run was killed, or an outage ended it before its nodes were done."""
+    from prefect.exceptions import ObjectNotFound
+
+    api = prefect_server.api_url(settings)
+    with suppress(ValueError, ObjectNotFound), prefect_server.prefect_client(api) as client:
+        state = client.read_flow_run(UUID(flow_run)).state
+        if state is not None and state.is_failed():
+            run_id = flow_run[-8:]
+            known = is_known(settings.runs, run_id)
+            return known and read_entry(settings.runs, run_id).resumable
+        return state is not None and state.is_crashed()
+    return False
+
+
 def check_signature(secret: str, body: bytes, signature: str) -> None:
     """Check GitHub's signature of the body (`X-Hub-Signature-256`).
 
     Raises:
         WebhookRefused: the body was not signed with this secret.
     """
+    # Compared in constant time: the time must not tell how many characters were right.
     digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(f"sha256={digest}".encode(), signature.encode()):
         raise WebhookRefused("the signature does not fit the body: is the secret the same?")
@@ -80,6 +133,7 @@ class Deliveries:
         if once and file.is_file() and was_lost(file.read_text(errors="replace")):
             file.unlink(missing_ok=True)
         try:
+            # "x" fails if the file exists: of two deliveries at once, one is accepted.
             with file.open("x") as opened:
                 opened.write(strip_control_characters(delivery)[:200])
         except FileExistsError as error:

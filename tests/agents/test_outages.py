@@ -153,7 +153,7 @@ def test_a_killed_gateway_is_an_outage(
         node="fix", prompt="go", model=f"scripted/{script}", limits=AgentLimits(time_s=LONG_S)
     )
 
-    running = gateway.up(settings)
+    running = gateway.gateway_daemon(settings).up()
 
     def kill(_: str) -> None:
         with suppress(ProcessLookupError):

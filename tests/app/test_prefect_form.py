@@ -77,7 +77,7 @@ def api(home: Path, begun: Callable[[Path], None]) -> Iterator[str]:
         for name, value in BY_WORDS.items():
             patch.setenv(name, value)
         bring_up(settings, lambda _: None)
-        yield prefect_server.up(settings).url
+        yield prefect_server.server_daemon(settings).up().url
         take_down(settings)
         reap(
             docker_engine(), sandbox_owner(settings), everything=True

@@ -35,7 +35,7 @@ def own_server(tmp_path: Path, begun: Callable[[Path], None]) -> Iterator[Settin
     made = Settings(home=tmp_path / "home", server_port=0)
     begun(made.home)
     yield made
-    prefect_server.down(made)
+    prefect_server.server_daemon(made).down()
 
 
 @pytest.fixture

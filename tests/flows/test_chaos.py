@@ -1,4 +1,4 @@
-"""Parts of a household killed once in the middle of a run, as the benchmark does it with all."""
+"""A daemon is killed in the middle of a run, as the benchmark does with all of them."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -19,7 +19,7 @@ OF_OTHER_TESTS = ("flow", "worker", "engine")
 """Killed elsewhere too, in less time: an engine of its own alone takes half a minute."""
 
 
-def test_whatever_is_killed_a_run_ends_as_undisturbed(
+def test_a_run_ends_normally_whatever_process_is_killed(
     fork: Fork, begun: Callable[[Path], None]
 ) -> None:
     def begin(

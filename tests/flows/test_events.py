@@ -1,4 +1,4 @@
-"""What docs/how-to/events.md says of `POST /api/events`, on a real server."""
+"""`POST /api/events` of docs/how-to/events.md, on a real server."""
 
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -11,7 +11,7 @@ from tests.support.waiting import LONG_S, wait_until
 pytestmark = pytest.mark.prefect
 
 
-def test_an_event_starts_a_deployment_with_what_it_carries(prefect_api: str) -> None:
+def test_an_event_starts_a_deployment_with_its_payload(prefect_api: str) -> None:
     from flows.deployed import fix_tests
 
     with httpx.Client(base_url=prefect_api, timeout=LONG_S) as server:

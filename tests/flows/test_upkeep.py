@@ -1,4 +1,4 @@
-"""The flows that look after this machine, run as flows."""
+"""The upkeep flows."""
 
 from collections.abc import Callable, Iterator
 from time import sleep
@@ -10,11 +10,10 @@ from flows.config.settings import load_settings
 from flows.execution.dependencies import RunDependencies
 from flows.orchestration.compile import compile_blueprint
 from flows.orchestration.start import connected_to
+from flows.recall.curation import rate_run
 from flows.recall.library import configured_library, configured_notebook
-from flows.recall.rate import rate_run
-from flows.services import daemon
+from flows.services.daemons import worker_daemon
 from flows.services.deploy import deploy, missing_worker_warning
-from flows.services.worker import worker_daemon
 from flows.upkeep import curate_one, curate_runs, prune_memory, reindex_memory
 from memory.notes.types import Note
 from memory.types import PlaybookContent
@@ -35,7 +34,7 @@ def titles() -> list[str]:
         return [playbook.title for playbook in opened.list()]
 
 
-def test_pruning_archives_what_is_stale_unless_it_only_tells(
+def test_pruning_archives_stale_playbooks_unless_it_is_a_dry_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HARNESS_MEMORY_MAX_AGE_DAYS", "0")
@@ -66,7 +65,7 @@ def artifact(api: str, key: str) -> str:
     return str(here().get(f"{api}/artifacts/{key}/latest").json()["data"])
 
 
-def test_every_night_the_runs_that_earned_it_teach_at_most_five_things_that_wait(
+def test_the_nightly_curation_proposes_at_most_five_entries(
     run: Callable[..., str],
     curator: Callable[..., str],
     prefect_api: str,
@@ -90,7 +89,7 @@ def test_every_night_the_runs_that_earned_it_teach_at_most_five_things_that_wait
     assert len(notes()) == 6
 
 
-def test_one_run_is_looked_at_on_request_and_twice_adds_nothing(
+def test_curating_a_run_twice_adds_nothing(
     run: Callable[..., str], curator: Callable[..., str]
 ) -> None:
     run_id = run("aaaa1111")
@@ -102,7 +101,7 @@ def test_one_run_is_looked_at_on_request_and_twice_adds_nothing(
     assert [note.status for note in notes()] == ["Pending"]
 
 
-def test_a_good_rating_has_the_worker_look_at_the_run(
+def test_a_good_rating_starts_a_curation_by_the_worker(
     run: Callable[..., str], curator: Callable[..., str], own_api: str
 ) -> None:
     run_id = run("aaaa1111")
@@ -110,21 +109,21 @@ def test_a_good_rating_has_the_worker_look_at_the_run(
     settings = load_settings()
     deploy(own_api)
     here = worker_daemon(settings, own_api)
-    daemon.up(here)
+    here.up()
     try:
         while missing_worker_warning(own_api) is not None:
             sleep(0.2)
         with connected_to(own_api):
             assert rate_run(run_id, 90).look == "started"
         while not notes():
-            assert daemon.status(here) is not None
+            assert here.status() is not None
             sleep(0.2)
     finally:
-        daemon.down(here)
+        here.down()
     assert [(note.status, note.source_run) for note in notes()] == [("Pending", run_id)]
 
 
-def test_a_run_that_earned_it_is_looked_at_in_a_task_of_its_own(
+def test_a_run_worth_curating_is_curated_in_its_own_task(
     shop: RunDependencies,
     ask: Ask,
     model: Callable[..., str],

@@ -31,8 +31,8 @@ from tempfile import TemporaryDirectory
 
 from flows.host import fork_server
 from flows.host.fork_server import fast_exit
-from flows.plans import background
-from flows.services import daemon, detached
+from flows.plans import start as plan_start
+from flows.services import daemon
 from memory.vectors import vector_index
 from tests.support.forks import NUMBER, Fork, Forked, fork_from
 
@@ -49,7 +49,7 @@ _NEEDED = (
     "flows.execution.agents", "flows.execution.replay", "flows.execution.wiring",
     "flows.host.engine_process", "flows.host.fork_server",
     "flows.host.pool", "flows.host.server_process", "flows.orchestration.cancel",
-    "flows.orchestration.compile", "flows.orchestration.start", "flows.plans.background",
+    "flows.orchestration.compile", "flows.orchestration.start", "flows.plans.start",
     "flows.runs.resume", "flows.runs.runs",
     "prefect.cli.deploy._core", "prefect.cli.worker", "prefect.server.api.server",
     "prefect.workers.process", "prefect_redis",
@@ -59,8 +59,11 @@ _NEEDED = (
     *_NOT_PREFECTS,
 )  # fmt: skip
 
-STARTING = (daemon, background)
+STARTING = (daemon, plan_start)
 """The modules that start a process which outlives them."""
+
+START_DETACHED = daemon.start_detached
+"""The function of Harness, before any module gets the one of the tests."""
 
 
 @contextmanager
@@ -89,9 +92,9 @@ def forking(*, at_once: bool) -> Iterator[str]:
 def start_forked(
     fork: Fork, argv: Sequence[str], *, cwd: Path, log: Path, env: Mapping[str, str] | None = None
 ) -> int:
-    """As `flows.services.detached.start_detached`, which does all but modules of this Python."""
+    """As `flows.services.daemon.start_detached`, which does all but modules of this Python."""
     if argv[0] != sys.executable or "-m" not in argv:
-        return detached.start_detached(argv, cwd=cwd, log=log, env=env)
+        return START_DETACHED(argv, cwd=cwd, log=log, env=env)
     at = argv.index("-m")
     module, *args = argv[at + 1 :]
     given = os.environ if env is None else env

@@ -1,10 +1,14 @@
-"""Shared by the tests of guarded_runs."""
+"""Calls of a scripted agent that the guard denies or allows, and its approvals."""
 
 import json
 
 from blueprints.dsl import agentic, blueprint
 from blueprints.types import Blueprint
 from contracts.run import RunContext
+from policy.plan.approvals import Approvals
+from policy.types import Approval, ApprovalStatus
+
+RUN = "abcd1234"
 
 
 def tool(name: str, **arguments: str) -> dict[str, object]:
@@ -30,3 +34,9 @@ CI = ".github/workflows/ci.yml"
 
 
 CHANGE_CI = tool("write_file", path=CI, content="on: push\n")
+
+
+def only(approvals: Approvals, status: ApprovalStatus = "pending") -> Approval:
+    """Return the one approval of the run with this status."""
+    (found,) = [one for one in approvals.list(run_id=RUN) if one.status == status]
+    return found

@@ -1,4 +1,4 @@
-"""What the guard denies an agent waits for a person, and what they allow is done once."""
+"""Denied calls of agents become approvals; an approved call is allowed once."""
 
 import json
 import threading
@@ -13,11 +13,9 @@ import pytest
 
 from contracts.model_access import GuardBounds, TokenSpec
 from contracts.run import RunReport
-from flows.audit.event_log import event_log
 from flows.audit.policies import POLICIES
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.runs.home import home_owner
 from flows.runs.resume import find_resumable
 from flows.runs.runs import read_entry
 from policy.guard.guard import SECRET_FILES
@@ -30,45 +28,18 @@ from policy.plan.approvals import Approvals
 from policy.types import Approval, ApprovalRequest, ApprovalStatus
 from providers.gateway_api import RunTerms
 from tests.support.flows import Ask
-from tests.support.guarded_runs import CHANGE_CI, CI, DONE, WORK, agent_blueprint, tool
+from tests.support.guarded_runs import CHANGE_CI, CI, DONE, RUN, WORK, agent_blueprint, only, tool
 from tests.support.repositories import git
 from tests.support.running_gateway import running_gateway
 from tests.support.waiting import LONG_S, wait_until
 
 SAME_IN_OTHER_ORDER = tool("write_file", content="on: push\n", path=CI)
 OTHER_CI = tool("write_file", path=CI, content="on: [push, pull_request]\n")
-RUN = "abcd1234"
 
 Model = Callable[..., str]
 
 
-@pytest.fixture
-def log(own_home: Path) -> Iterator[EventLog]:
-    with event_log(own_home, home_owner(own_home)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def approvals(log: EventLog) -> Approvals:
-    return Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
-
-
-@pytest.fixture
-def go(shop: RunDependencies, ask: Ask, model: Model) -> Callable[..., RunReport]:
-    """Runs the agent with all of these replies; called again it goes on with the same run."""
-
-    def run(*replies: dict[str, object]) -> RunReport:
-        return run_blueprint(ask(agent_blueprint(), model=model(*replies)), shop, run_id=RUN)
-
-    return run
-
-
-def only(approvals: Approvals, status: ApprovalStatus = "pending") -> Approval:
-    (found,) = [one for one in approvals.list(run_id=RUN) if one.status == status]
-    return found
-
-
-def question_of(approval: Approval) -> ApprovalRequest:
+def request_of(approval: Approval) -> ApprovalRequest:
     return ApprovalRequest(
         action=approval.action,
         run_id=approval.run_id,
@@ -83,7 +54,7 @@ def on_branch(report: RunReport, repository: Path) -> str:
     return git(repository, "show", f"{report.branch}:{CI}")
 
 
-def test_a_denied_call_becomes_an_approval_and_the_run_waits_with_its_other_work(
+def test_a_denied_call_becomes_an_approval_and_the_run_waits(
     go: Callable[..., RunReport], approvals: Approvals, shop: RunDependencies, repository: Path
 ) -> None:
     report = go(CHANGE_CI, WORK, DONE)
@@ -98,11 +69,11 @@ def test_a_denied_call_becomes_an_approval_and_the_run_waits_with_its_other_work
     assert any(waits.id in notice for notice in report.notices)
     assert git(repository, "show", f"{report.branch}:answer.txt") == "42"
     assert read_entry(shop.runs, RUN).resumable
-    told = (shop.runs / RUN / "trajectory.jsonl").read_text()
-    assert f"It waits for a person as approval {waits.id}" in told
+    trajectory = (shop.runs / RUN / "trajectory.jsonl").read_text()
+    assert f"It waits for a person as approval {waits.id}" in trajectory
 
 
-def test_a_person_is_asked_about_all_that_a_line_does_and_the_log_tells_all(
+def test_an_approval_and_the_log_name_every_denial_of_a_shell_line(
     go: Callable[..., RunReport], approvals: Approvals, log: EventLog
 ) -> None:
     go(tool("bash", command=f"curl https://evil.example; cp x {CI}"), DONE)
@@ -116,7 +87,7 @@ def test_a_person_is_asked_about_all_that_a_line_does_and_the_log_tells_all(
     assert replay(log.history(RUN), POLICIES).same
 
 
-def test_what_was_approved_goes_through_once_and_no_more(
+def test_an_approved_call_is_allowed_once(
     go: Callable[..., RunReport], approvals: Approvals, repository: Path, log: EventLog
 ) -> None:
     first = [CHANGE_CI, DONE]
@@ -140,20 +111,20 @@ def test_what_was_approved_goes_through_once_and_no_more(
     assert again.same, again.differences
 
 
-def test_an_approved_call_whose_work_was_lost_is_made_again(
+def test_an_approved_call_whose_work_was_lost_may_be_repeated(
     go: Callable[..., RunReport], approvals: Approvals, repository: Path
 ) -> None:
     go(CHANGE_CI, DONE)
     waits = only(approvals)
     approvals.decide(waits.id, "approved", by="ann")
-    assert approvals.consume(question_of(waits)), "then the process was killed"
+    assert approvals.consume(request_of(waits)), "then the process was killed"
     report = go(CHANGE_CI, DONE, CHANGE_CI, DONE)
     assert report.status == "success"
     assert on_branch(report, repository) == "on: push"
     assert only(approvals, "used").id == waits.id
 
 
-def test_an_agent_goes_on_with_its_conversation_and_is_told_what_was_decided(
+def test_a_resumed_agent_continues_its_conversation_and_gets_the_decisions(
     go: Callable[..., RunReport], approvals: Approvals, shop: RunDependencies
 ) -> None:
     go(CHANGE_CI, DONE)
@@ -166,7 +137,7 @@ def test_an_agent_goes_on_with_its_conversation_and_is_told_what_was_decided(
     assert 'approved, once: write_file {"content":"on: push' in said["content"]
 
 
-def test_a_secret_that_was_read_before_stays_with_the_conversation(
+def test_a_resumed_agent_still_counts_as_having_read_a_secret(
     go: Callable[..., RunReport], approvals: Approvals, log: EventLog
 ) -> None:
     first = (tool("read_file", path=".env"), CHANGE_CI, DONE)
@@ -179,7 +150,7 @@ def test_a_secret_that_was_read_before_stays_with_the_conversation(
     assert replay(log.history(RUN), POLICIES).same
 
 
-def test_a_run_whose_approval_was_denied_ends_without_asking_its_agent_again(
+def test_a_run_whose_approval_was_denied_ends_without_calling_its_agent_again(
     go: Callable[..., RunReport], approvals: Approvals, shop: RunDependencies
 ) -> None:
     go(CHANGE_CI, WORK, DONE)
@@ -191,17 +162,13 @@ def test_a_run_whose_approval_was_denied_ends_without_asking_its_agent_again(
     assert not read_entry(shop.runs, RUN).resumable
 
 
-def test_a_waiting_run_is_not_pushed_and_a_decided_one_is(
+def test_a_run_is_pushed_after_the_decision_and_not_before(
     shop: RunDependencies,
     ask: Ask,
     model: Model,
     approvals: Approvals,
-    repository: Path,
-    tmp_path: Path,
+    origin: Path,
 ) -> None:
-    origin = tmp_path / "origin.git"
-    git(tmp_path, "init", "--quiet", "--bare", str(origin))
-    git(repository, "remote", "add", "origin", str(origin))
     request = ask(agent_blueprint(), model=model(CHANGE_CI, WORK, DONE), push=True)
     assert not run_blueprint(request, shop, run_id=RUN).pushed
     assert git(origin, "for-each-ref") == ""
@@ -210,7 +177,7 @@ def test_a_waiting_run_is_not_pushed_and_a_decided_one_is(
 
 
 @pytest.mark.parametrize("other", ["content", "late", "revoked"])
-def test_an_approval_is_for_exactly_that_call_while_it_holds(
+def test_an_approval_is_valid_for_its_exact_call_until_it_expires_or_is_revoked(
     go: Callable[..., RunReport], approvals: Approvals, other: str
 ) -> None:
     go(CHANGE_CI, DONE)
@@ -223,7 +190,7 @@ def test_an_approval_is_for_exactly_that_call_while_it_holds(
     assert report.decisions.allowed == 0
 
 
-def test_a_secret_that_was_read_meanwhile_needs_another_approval(
+def test_reading_a_secret_after_the_approval_invalidates_it(
     go: Callable[..., RunReport], approvals: Approvals
 ) -> None:
     send = tool("bash", command="curl https://hooks.example.net/done")
@@ -233,7 +200,7 @@ def test_a_secret_that_was_read_meanwhile_needs_another_approval(
     assert (report.decisions.allowed, report.decisions.denied) == (1, 1)
 
 
-def test_a_person_at_hand_is_waited_for(
+def test_an_agent_waits_for_a_decision_if_the_setting_says_so(
     shop: RunDependencies, ask: Ask, model: Model, approvals: Approvals, repository: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -247,7 +214,7 @@ def test_a_person_at_hand_is_waited_for(
     assert report.decisions.denied == 0
 
 
-def test_all_calls_of_one_answer_share_the_wait(
+def test_all_calls_of_one_reply_share_one_wait(
     model: Model, approvals: Approvals, tmp_path: Path
 ) -> None:
     """While a person is waited for, the agent gets a ping each second."""
@@ -271,7 +238,7 @@ def test_all_calls_of_one_answer_share_the_wait(
     assert answer.count("event: ping") <= 4, "for each call by itself there would be 12"
 
 
-def test_a_run_of_many_denials_does_not_wear_a_person_down(
+def test_a_run_has_at_most_20_pending_approvals(
     go: Callable[..., RunReport], approvals: Approvals
 ) -> None:
     many = [tool("write_file", path=CI, content=f"{n}") for n in range(25)]
@@ -280,7 +247,7 @@ def test_a_run_of_many_denials_does_not_wear_a_person_down(
     assert len(approvals.list(run_id=RUN)) == 20
 
 
-def test_where_nobody_is_to_be_asked_a_denial_is_the_last_word(
+def test_no_approval_is_requested_if_the_setting_forbids_it(
     go: Callable[..., RunReport], approvals: Approvals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_POLICY_ASK_FOR_AGENTS", "false")
@@ -288,7 +255,7 @@ def test_where_nobody_is_to_be_asked_a_denial_is_the_last_word(
     assert approvals.list() == []
 
 
-def test_what_an_untrusted_intent_names_stays_untrusted_when_the_run_goes_on(
+def test_an_untrusted_intent_stays_untrusted_after_a_resume(
     shop: RunDependencies, ask: Ask, model: Model, approvals: Approvals
 ) -> None:
     request = ask(agent_blueprint(), model=model(CHANGE_CI, DONE, CHANGE_CI, OTHER_CI, DONE))
@@ -307,7 +274,7 @@ BLUEPRINT = agent_blueprint()
 
 @contextmanager
 def deciding(approvals: Approvals, status: ApprovalStatus) -> Iterator[None]:
-    """Somebody who decides about the first question as soon as it is asked."""
+    """Decide about the first approval as soon as it is requested, in a thread."""
 
     def decide() -> None:
         first, *_ = wait_until(lambda: approvals.list(pending=True))
@@ -319,84 +286,3 @@ def deciding(approvals: Approvals, status: ApprovalStatus) -> Iterator[None]:
         yield
     finally:
         person.join()
-
-
-HIDDEN = "p=.git; printf 'on: push\\n' > hidden && mkdir -p ${p}hub/workflows && cp hidden ${p}hub/workflows/ci.yml"  # noqa: E501
-LINK = "mkdir -p plain && touch plain/pre-commit && n=hus && ln -s plain .${n}ky"
-BY_A_TEST = tool(
-    "write_file",
-    path="test_x.py",
-    content="import os\nos.makedirs('.github/workflows')\nopen('.github/workflows/ci.yml', 'w')\n",
-)
-
-
-@pytest.mark.parametrize(
-    ("replies", "path"),
-    [
-        ((tool("bash", command=HIDDEN), DONE), CI),
-        ((tool("bash", command=LINK), DONE), ".husky"),
-        ((tool("bash", command="f=uv.loc; echo x > ${f}k"), DONE), "uv.lock"),
-        ((BY_A_TEST, tool("bash", command="python3 test_x.py"), DONE), CI),
-    ],
-)
-def test_what_got_past_the_guard_is_seen_in_the_collected_work(
-    go: Callable[..., RunReport], approvals: Approvals, replies: tuple[dict[str, object], ...],
-    path: str,
-) -> None:  # fmt: skip
-    report = go(*replies)
-    assert report.decisions.denied == 0, "else this test says nothing"
-    assert report.status == "waiting"
-    waits = only(approvals)
-    assert (waits.node, waits.op) == ("the collected work", "collect")
-    assert waits.arguments["path"] == path
-    approvals.decide(waits.id, "approved", by="ann")
-    assert go(*replies).status == "success"
-    assert only(approvals, "used").id == waits.id
-
-
-@pytest.mark.parametrize("asks", [CHANGE_CI, tool("bash", command=HIDDEN)])
-def test_a_run_on_which_nobody_decided_in_time_ends_and_says_so(
-    go: Callable[..., RunReport],
-    approvals: Approvals,
-    shop: RunDependencies,
-    asks: dict[str, object],
-) -> None:
-    go(asks, DONE)
-    waits = only(approvals)
-    replace(approvals, now=lambda: datetime.now(UTC) + timedelta(days=8)).expire()
-    report = go(asks, DONE)
-    assert report.status == "failure"
-    named = f"nobody decided in time about {waits.op} (approval {waits.id}, until "
-    assert str(report.error).startswith(named)
-    assert not read_entry(shop.runs, RUN).resumable
-
-
-def test_work_that_a_person_refused_fails_and_is_not_pushed(
-    shop: RunDependencies,
-    ask: Ask,
-    model: Model,
-    approvals: Approvals,
-    repository: Path,
-    tmp_path: Path,
-) -> None:
-    origin = tmp_path / "origin.git"
-    git(tmp_path, "init", "--quiet", "--bare", str(origin))
-    git(repository, "remote", "add", "origin", str(origin))
-    hides = tool("bash", command=HIDDEN)
-    request = ask(agent_blueprint(), model=model(hides, DONE), push=True)
-    assert run_blueprint(request, shop, run_id=RUN).status == "waiting"
-    approvals.decide(only(approvals).id, "denied", by="ann")
-    report = run_blueprint(request, shop, run_id=RUN)
-    assert report.status == "failure"
-    assert report.error == f"the work changes {CI!r}, which a person refused"
-    assert git(origin, "for-each-ref") == ""
-
-
-def test_a_blueprint_may_be_there_to_change_lock_files(
-    shop: RunDependencies, ask: Ask, model: Model
-) -> None:
-    lock = tool("write_file", path="uv.lock", content="x")
-    upgrades = replace(agent_blueprint(), changes=("*.lock",))
-    report = run_blueprint(ask(upgrades, model=model(lock, DONE)), shop, run_id=RUN)
-    assert report.status == "success"
-    assert report.decisions.denied == 0

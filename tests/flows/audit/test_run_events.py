@@ -1,4 +1,4 @@
-"""What runs write into the event log, and what happens when it cannot be written."""
+"""Events that runs write into the log, and outages of the log."""
 
 import json
 import tracemalloc
@@ -14,9 +14,9 @@ from blueprints.types import Blueprint
 from contracts.errors import ModelUnavailable
 from contracts.run import NodeResult, RunContext
 from contracts.tool import Allowed
-from flows.audit.event_log import event_log
+from flows.audit.event_log import AppendEvents, event_log
 from flows.audit.policies import POLICIES
-from flows.audit.run_events import AppendEvents, RunEvents
+from flows.audit.run_events import RunEvents
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.recall.notes import PromptBlock, RunNotes, without_notes
@@ -56,7 +56,7 @@ def log(own_home: Path) -> Iterator[EventLog]:
         yield opened
 
 
-def test_a_run_without_an_agent_is_told_by_its_nodes(
+def test_a_run_without_an_agent_is_recorded_by_its_nodes(
     shop: RunDependencies, ask: Ask, log: EventLog
 ) -> None:
     report = run_blueprint(ask(two_commands()), shop, run_id="abcd1234")
@@ -105,7 +105,7 @@ def test_all_that_an_agent_makes_carries_the_taint_of_the_repository(
     assert flow.history.entities[way[0].entity].origin == "repository repository"
 
 
-def test_an_intent_that_nobody_vouches_for_taints_what_follows(
+def test_an_untrusted_intent_taints_all_results(
     shop: RunDependencies, ask: Ask, log: EventLog
 ) -> None:
     request = ask(two_commands()).changed(intent="do as I say", intent_from="issue:17")
@@ -115,7 +115,7 @@ def test_an_intent_that_nobody_vouches_for_taints_what_follows(
     assert flow.label(end).taint == {"repo:repository", "issue:17"}
 
 
-def test_a_place_that_content_came_from_and_one_that_was_refused_are_events(
+def test_allowed_and_refused_network_accesses_are_events(
     shop: RunDependencies, ask: Ask, log: EventLog
 ) -> None:
     tries = "curl --silent --max-time 20 http://elsewhere.invalid/ || true"
@@ -126,7 +126,7 @@ def test_a_place_that_content_came_from_and_one_that_was_refused_are_events(
     assert refused == [("refused", "elsewhere.invalid")]
 
 
-def test_an_interrupted_run_has_told_all_that_it_did(
+def test_an_interrupted_run_has_recorded_everything_it_did(
     shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     with pytest.raises(ModelUnavailable):
@@ -160,7 +160,7 @@ def test_an_outage_in_the_middle_stops_the_run_and_keeps_the_work(
     assert git(repository, "show", f"{report.branch}:one.txt") == "1"
 
 
-def test_an_outage_at_the_end_is_told_too(shop: RunDependencies, ask: Ask) -> None:
+def test_an_outage_at_the_end_is_reported(shop: RunDependencies, ask: Ask) -> None:
     with pytest.raises(LogUnavailable):
         run_blueprint(
             ask(two_commands()), replace(shop, open_event_log=failing(after=3)), run_id="r1"
@@ -225,7 +225,7 @@ def of_node(log: EventLog, node: str) -> list[Event]:
     return [event for event in log.events() if event.body.get("node") == node]
 
 
-def test_what_the_guard_of_the_run_decided_is_decided_the_same_again(
+def test_decisions_of_the_guard_can_be_repeated(
     shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     """The guard remembers the secret that was read, when it ran and when it is asked again."""
@@ -245,7 +245,7 @@ def test_what_the_guard_of_the_run_decided_is_decided_the_same_again(
     assert shown == ["bash", "write_file"]
 
 
-def test_the_files_that_are_kept_are_events(shop: RunDependencies, ask: Ask, log: EventLog) -> None:
+def test_snapshots_are_events(shop: RunDependencies, ask: Ask, log: EventLog) -> None:
     kept: list[str] = []
     request = ask(two_commands())
     start = StartPoint(Checkpoint(base=fetch_base(request.repo, None, store=shop.repos)))
@@ -287,7 +287,7 @@ def test_a_run_is_a_page_with_its_decisions_and_its_data_flow(
     assert any("bash | denied" in line for line in page.splitlines())
 
 
-def test_what_was_decided_in_a_run_is_decided_the_same_again(
+def test_decisions_of_allowed_tools_can_be_repeated(
     shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     run_blueprint(ask(checked(), model=model(WRITE_42, LEAK, DONE)), shop, run_id="r1")
@@ -297,7 +297,7 @@ def test_what_was_decided_in_a_run_is_decided_the_same_again(
     assert not replay(log.history("r1"), forgetful).same
 
 
-def test_a_trajectory_larger_than_memory_is_told_a_little_at_a_time(
+def test_a_large_trajectory_is_recorded_in_batches(
     shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     request = ask(blueprint("one", "One", [agentic("mend", "mend", prompt=lambda _: "mend")]))
@@ -324,7 +324,7 @@ def test_a_trajectory_larger_than_memory_is_told_a_little_at_a_time(
     assert verify(log).ok
 
 
-def test_agents_in_lanes_are_told_too(
+def test_agents_in_lanes_are_recorded(
     shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     lane = agentic("mend", "mend", prompt=lambda _: "mend")

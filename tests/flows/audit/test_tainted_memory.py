@@ -1,4 +1,4 @@
-"""What memory showed a run, as the event log tells whose words it is."""
+"""Taint of the memory that a run was shown, in the event log."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from memory.types import PlaybookChanges, PlaybookContent, RecallOptions
 from sandbox.repos import fetch_base
 
 
-def test_a_person_s_playbook_that_a_run_rewrote_taints_the_run_that_is_shown_it(
+def test_a_playbook_that_a_run_rewrote_taints_the_runs_that_are_shown_it(
     shop: RunDependencies, ask: Callable[..., ResolvedRequest], own_home: Path
 ) -> None:
     with open_library(own_home / "books.db", index=own_home / "index") as library:

@@ -20,7 +20,7 @@ from flows.plans.state import plan_state
 from flows.recall.library import configured_library
 from flows.runs.request import FlowRun
 from flows.runs.runs import read_entry, read_report
-from flows.services.prefect_client import prefect_client
+from flows.services.prefect_server import prefect_client
 from policy.plan.plan_json import parse_plan
 from policy.types import Approval
 from tests.support.flows import Ask

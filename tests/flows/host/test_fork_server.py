@@ -1,4 +1,4 @@
-"""Runs that are forked: as if each were a process of its own from the start, only sooner."""
+"""Forked runs behave like processes that were started separately."""
 
 import json
 import os
@@ -54,7 +54,9 @@ class Asked:
         return self.process.wait()
 
 
-def test_each_has_its_own_variables_folder_and_chance(server: Server, tmp_path: Path) -> None:
+def test_each_fork_has_its_own_environment_folder_and_random_numbers(
+    server: Server, tmp_path: Path
+) -> None:
     one = Asked(server, tmp_path / "one", "wait", MINE="secret")
     two = Asked(server, tmp_path / "two", "wait")
     first, second = one.told(), two.told()
@@ -66,7 +68,7 @@ def test_each_has_its_own_variables_folder_and_chance(server: Server, tmp_path: 
     assert (one.end(), two.end()) == (3, 3)
 
 
-def test_what_was_read_once_begins_afresh_when_it_is_another(
+def test_a_changed_variable_that_python_reads_at_start_begins_a_new_process(
     server: Server, tmp_path: Path
 ) -> None:
     run = Asked(server, tmp_path / "run", "wait", PREFECT_LOGGING_LEVEL="DEBUG")
@@ -75,7 +77,7 @@ def test_what_was_read_once_begins_afresh_when_it_is_another(
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
-def test_who_ends_what_a_worker_started_ends_the_run(
+def test_ending_the_process_of_a_worker_ends_the_run(
     server: Server, tmp_path: Path, sign: signal.Signals
 ) -> None:
     run = Asked(server, tmp_path / "run", "wait")
@@ -86,7 +88,7 @@ def test_who_ends_what_a_worker_started_ends_the_run(
         sleep(0.02)
 
 
-def test_a_run_that_is_killed_is_told_as_killed(server: Server, tmp_path: Path) -> None:
+def test_a_killed_run_is_reported_as_killed(server: Server, tmp_path: Path) -> None:
     run = Asked(server, tmp_path / "run", "wait")
     os.kill(int(str(run.told()["pid"])), signal.SIGKILL)
     assert run.process.wait() == -signal.SIGKILL
@@ -99,7 +101,7 @@ def test_a_run_outlives_the_worker(server: Server, tmp_path: Path) -> None:
     assert run.end() == 3
 
 
-def test_one_that_died_is_started_again(
+def test_a_dead_fork_server_is_started_again(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fork_server, "PAUSE_S", 0)
@@ -116,7 +118,7 @@ def test_one_that_died_is_started_again(
                 break
 
 
-def test_what_real_runs_are_forked_from_has_one_thread_and_serves(own_home: Path) -> None:
+def test_the_fork_server_of_real_runs_has_one_thread(own_home: Path) -> None:
     """Else each would begin by itself, unseen; this one has no flow run to do, and ends with 1."""
     with forking(ENGINE, {}) as process:
         name = os.environ[FORK_SERVER]

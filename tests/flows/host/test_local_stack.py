@@ -1,4 +1,4 @@
-"""What `harness up` keeps: a real server with its worker, found again, mended, taken down."""
+"""`harness up` and `down`: a real server with its daemons is started, repaired and stopped."""
 
 import os
 import signal
@@ -16,8 +16,9 @@ from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.host import local_stack
 from flows.host.local_stack import StackMember, bring_up, take_down
 from flows.recall.library import configured_library
-from flows.services import daemon, fingerprint, ports, prefect_server
+from flows.services import daemon, local_http, prefect_server
 from flows.services.daemon import Daemon, Launch
+from flows.services.daemons import worker_daemon
 from flows.services.deploy import (
     JOB_COMMAND,
     deploy,
@@ -25,7 +26,6 @@ from flows.services.deploy import (
     missing_worker_warning,
     online_workers,
 )
-from flows.services.worker import worker_daemon
 from memory.types import PlaybookContent, PlaybookQuery
 from sandbox.images import BASE_IMAGE
 from sandbox.process_label import process_label
@@ -68,22 +68,26 @@ def up(settings: Settings) -> dict[str, StackMember]:
     return {member.name: member for member in bring_up(settings, lambda _: None)}
 
 
+def server_url(settings: Settings) -> str:
+    return prefect_server.server_daemon(settings).up().url
+
+
 def online(settings: Settings) -> tuple[str, ...]:
     """The workers, once there is one; the server hears of it when it first asks for work."""
-    api = prefect_server.up(settings).url
+    api = server_url(settings)
     return wait_until(lambda: online_workers(api) or ())
 
 
 @pytest.mark.usefixtures("without_engine", "from_nothing")
-def test_everything_is_started_once_and_found_again(settings: Settings) -> None:
+def test_everything_is_started_once_and_reused(settings: Settings) -> None:
     first, second = up(settings), up(settings)
     assert {member.state for member in first.values()} == {"started", "made", "unseen"}
     assert {member.state for member in second.values()} == {"running", "there", "unseen"}
     assert {m.name: m.url for m in first.values()} == {m.name: m.url for m in second.values()}
-    found = asked().post(f"{prefect_server.up(settings).url}/deployments/filter", json={}).json()
+    found = asked().post(f"{server_url(settings)}/deployments/filter", json={}).json()
     assert {deployment["name"] for deployment in found} == set(deployment_names())
     assert len(online(settings)) == 1
-    assert missing_worker_warning(prefect_server.up(settings).url) is None
+    assert missing_worker_warning(server_url(settings)) is None
 
 
 def test_all_but_the_server_are_replaced_after_an_upgrade(
@@ -93,19 +97,19 @@ def test_all_but_the_server_are_replaced_after_an_upgrade(
         return {one.name: one.version() for one in local_stack.wanted_daemons(settings, "")}
 
     before = versions()
-    monkeypatch.setattr(fingerprint, "version", lambda _: "9.9")
+    monkeypatch.setattr(daemon, "installed_version", lambda _: "9.9")
     assert {name for name, now in versions().items() if now != before[name]} == ALL - {"server"}
 
 
 @pytest.mark.usefixtures("without_engine")
-def test_without_an_engine_all_else_comes_up_and_that_is_told(settings: Settings) -> None:
+def test_without_docker_everything_else_starts_and_the_gap_is_reported(settings: Settings) -> None:
     told = up(settings)["leftovers"]
     assert told.state == "unseen"
     assert "no Docker engine answers at unix:///no/such/docker.sock" in told.note
 
 
 @pytest.mark.docker
-def test_what_a_dead_run_left_is_removed_and_told(settings: Settings) -> None:
+def test_leftovers_of_a_dead_run_are_removed_and_reported(settings: Settings) -> None:
     spec = SandboxSpec(image=BASE_IMAGE, owner=sandbox_owner(settings), run_id="dead")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         dead = container_labels(spec) | {CREATOR_LABEL: process_label(process.pid)}
@@ -123,14 +127,14 @@ def test_what_a_dead_run_left_is_removed_and_told(settings: Settings) -> None:
     )
 
 
-def test_the_server_tells_its_figures(settings: Settings) -> None:
-    api = prefect_server.up(settings).url
+def test_the_server_has_metrics(settings: Settings) -> None:
+    api = server_url(settings)
     assert "# TYPE" in asked().get(f"{api}/metrics").text
 
 
-def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> None:
+def test_a_dead_worker_is_reported_and_restarted(settings: Settings) -> None:
     up(settings)
-    running = daemon.status(worker_daemon(settings, prefect_server.up(settings).url))
+    running = worker_daemon(settings, server_url(settings)).status()
     assert running is not None
     os.kill(running.pid, signal.SIGKILL)
     wait_until(lambda: not running.alive)
@@ -142,9 +146,9 @@ def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> Non
     assert local_stack.crashed_daemons(settings) == ()
 
 
-def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: Settings) -> None:
+def test_the_pool_keeps_a_command_that_users_set(settings: Settings) -> None:
     up(settings)
-    with httpx.Client(base_url=prefect_server.up(settings).url, timeout=LONG_S) as server:
+    with httpx.Client(base_url=server_url(settings), timeout=LONG_S) as server:
         made = server.get("/work_pools/harness").json()["base_job_template"]
         command = made["variables"]["properties"]["command"]
         assert command["default"] == JOB_COMMAND
@@ -154,7 +158,7 @@ def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: 
         assert server.get("/work_pools/harness").json()["base_job_template"] == made
 
 
-def test_a_worker_with_another_key_takes_the_place_of_the_idle_one(
+def test_a_worker_with_another_key_replaces_an_idle_one(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = up(settings)["worker"]
@@ -163,14 +167,14 @@ def test_a_worker_with_another_key_takes_the_place_of_the_idle_one(
     assert up(settings)["worker"].url != before.url
 
 
-def test_taken_down_it_is_gone_and_its_state_survives(
+def test_down_stops_everything_and_keeps_state(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", ANOTHER_TOKEN)  # as it was brought up last
     up(settings)
     assert {member.name for member in take_down(settings)} == ALL
     assert take_down(settings) == ()
-    assert not deploy(prefect_server.up(settings).url).changed
+    assert not deploy(server_url(settings)).changed
 
 
 def exporter(home: Path) -> Daemon:
@@ -185,8 +189,8 @@ def exporter(home: Path) -> Daemon:
 
 
 @pytest.mark.usefixtures("without_engine")
-def test_up_stops_a_daemon_that_only_the_version_before_knows(settings: Settings) -> None:
-    before = daemon.up(exporter(settings.home))
+def test_up_stops_a_daemon_of_an_earlier_version(settings: Settings) -> None:
+    before = exporter(settings.home).up()
     assert up(settings)["metrics"] == StackMember("metrics", "stopped", note="no longer used")
     assert not before.alive
     assert "metrics" not in up(settings)
@@ -194,7 +198,7 @@ def test_up_stops_a_daemon_that_only_the_version_before_knows(settings: Settings
 
 def test_down_stops_every_daemon_that_is_recorded_in_the_home(tmp_path: Path) -> None:
     here = Settings(home=tmp_path / "other", server_port=0, sandbox=NO_DOCKER)
-    before = daemon.up(exporter(here.home))
+    before = exporter(here.home).up()
     assert take_down(here) == (StackMember("metrics", "stopped"),)
     assert not before.alive
     assert take_down(here) == ()
@@ -219,26 +223,26 @@ def test_a_configured_server_is_used_and_never_stopped(
     assert asked().get(f"{prefect_api}/health").is_success
 
 
-def test_a_chroma_of_our_own_is_kept_and_keeps_the_index(
+def test_a_local_chroma_server_keeps_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = Settings(home=tmp_path / "served", server_port=0, sandbox=NO_DOCKER)
-    url = f"http://127.0.0.1:{ports.free_port()}"
+    url = f"http://127.0.0.1:{local_http.free_port()}"
     monkeypatch.setenv("HARNESS_HOME", str(here.home))
     monkeypatch.setenv("HARNESS_MEMORY_CHROMA_URL", url)
     [server] = [one for one in local_stack.wanted_daemons(here, "") if one.name == "chroma"]
     collections = f"{url}/api/v2/tenants/default_tenant/databases/default_database/collections"
     try:
         for _ in range(2):  # the second time it finds what it had
-            assert daemon.up(server).url == url
+            assert server.up().url == url
             with configured_library() as opened:
                 if not opened.list():
                     opened.create(PlaybookContent(title="Mend the build"))
                 found = opened.search(PlaybookQuery(text="mend it"))
             assert [hit.playbook.title for hit in found] == ["Mend the build"]
             assert len(asked().get(collections).json()) > 0
-            assert daemon.down(server)
+            assert server.down()
         monkeypatch.delenv("HARNESS_MEMORY_CHROMA_URL")
         assert "chroma" not in [one.name for one in local_stack.wanted_daemons(here, "")]
     finally:
-        daemon.down(server)
+        server.down()

@@ -1,4 +1,4 @@
-"""Runs take warm sandboxes from the keeper that `harness up` keeps; what dead runs left goes."""
+"""Runs take warm sandboxes from the pool; leftovers of dead runs are removed."""
 
 import subprocess
 import sys
@@ -11,7 +11,6 @@ from blueprints.dsl import blueprint, deterministic
 from flows.config.settings import Settings, load_settings
 from flows.execution.wiring import build_dependencies, docker_engine, sandbox_owner
 from flows.host import pool
-from flows.services import daemon
 from nodes.commands import command
 from sandbox.images import BASE_IMAGE
 from sandbox.process_label import process_label
@@ -38,7 +37,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
     monkeypatch.setenv("HARNESS_SANDBOX__LIMITS__MEMORY_MB", "256")
     made = load_settings()
     yield made
-    pool.down(made)
+    pool.pool_daemon(made).down()
     reap(docker_engine(), sandbox_owner(made), everything=True)
 
 
@@ -69,7 +68,7 @@ def used_by_a_run(settings: Settings, ask: Ask) -> str:
 
 
 def test_a_run_takes_a_warm_sandbox_and_the_next_run_another(settings: Settings, ask: Ask) -> None:
-    assert pool.up(settings) == 1
+    pool.pool_daemon(settings).up()
     first = one_warm(settings)
     assert used_by_a_run(settings, ask) == first.id
     second = one_warm(settings)
@@ -77,33 +76,25 @@ def test_a_run_takes_a_warm_sandbox_and_the_next_run_another(settings: Settings,
     assert used_by_a_run(settings, ask) == second.id
 
 
-def test_the_keeper_is_replaced_when_its_settings_change_and_stopped_with_what_waits(
+def test_the_pool_is_replaced_when_its_settings_change(
     settings: Settings, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool.up(settings)
+    pool.pool_daemon(settings).up()
     small = one_warm(settings)
     limits = SandboxLimits(memory_mb=257)
     other = settings.sandbox.model_copy(update={"limits": limits})
     changed = settings.model_copy(update={"sandbox": other})
     assert used_by_a_run(changed, ask) != small.id
     monkeypatch.setenv("HARNESS_SANDBOX__LIMITS__MEMORY_MB", "257")
-    pool.up(changed)
+    pool.pool_daemon(changed).up()
     large = one_warm(changed)
     assert large.id != small.id
     assert used_by_a_run(changed, ask) == large.id
-    assert pool.down(changed)
+    assert pool.pool_daemon(changed).down()
     assert warm(changed) == []
 
 
-def test_with_no_pool_wanted_none_is_kept(settings: Settings) -> None:
-    pool.up(settings)
-    none = settings.sandbox.model_copy(update={"pool_size": 0})
-    assert pool.up(settings.model_copy(update={"sandbox": none})) == 0
-    assert daemon.status(pool.pool_daemon(settings)) is None
-    assert warm(settings) == []
-
-
-def test_a_keeper_waits_for_an_engine_that_is_away(
+def test_the_pool_waits_for_a_missing_docker_engine(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stop = threading.Event()

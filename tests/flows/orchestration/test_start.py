@@ -64,7 +64,7 @@ def test_a_flow_run_of_a_deployment_goes_on_with_its_own_parameters(
 ) -> None:
     """`run-blueprint` was asked for one more than the flow takes, and for few of the others."""
     from flows.orchestration.compile import compile_blueprint
-    from flows.services.prefect_client import prefect_client
+    from flows.services.prefect_server import prefect_client
 
     look = blueprint("look", "Look", [deterministic("look", "look", command("true"))])
     flow = compile_blueprint(look, lambda: shop, run_id="b2")
@@ -81,7 +81,7 @@ def test_a_flow_run_of_a_deployment_goes_on_with_its_own_parameters(
 def test_the_password_of_an_address_opens_the_repository_and_is_told_to_no_server(
     prefect_api: str, tmp_path: Path, own_home: Path, ask: Ask
 ) -> None:
-    from flows.services.prefect_client import prefect_client
+    from flows.services.prefect_server import prefect_client
 
     bare = tmp_path / "served" / "notes.git"
     run_git(tmp_path, "clone", "--quiet", "--bare", str(make_repo(tmp_path / "first")), str(bare))
@@ -106,7 +106,7 @@ def test_a_run_that_goes_on_keeps_its_own_secrets_and_their_gateway(
 
     from flows.execution.wiring import build_dependencies
     from flows.orchestration.compile import compile_blueprint
-    from flows.services.prefect_client import prefect_client
+    from flows.services.prefect_server import prefect_client
 
     works = blueprint("works", "Works", [agentic("work", "work", prompt=lambda _: "go")])
     flow = compile_blueprint(works, build_dependencies, run_id="b3")

@@ -1,4 +1,4 @@
-"""A plan as a deployment: it suspends itself, shows a form, and goes on as a person says."""
+"""A plan as a deployment: it suspends itself, shows a form, and resumes after the decision."""
 
 import json
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ import pytest
 from prefect import flow_runs
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.approval_decided import resume_flow_run
 from flows.config.settings import load_settings
 from flows.plans.dependencies import plan_dependencies
+from flows.plans.start import resume_flow_run
 from flows.plans.state import plan_state
 from flows.services.deploy import start_deployment
 from tests.support.forks import Fork
@@ -111,7 +111,7 @@ def deployed(prefect_api: str, fork: Fork, mailbox: Mailbox, tmp_path: Path) -> 
     return Deployed(fork, prefect_api, tmp_path / "notes")
 
 
-def test_what_is_stopped_waits_in_a_form_that_says_why_and_each_is_decided_for_itself(
+def test_each_denied_step_waits_in_a_form_with_its_reason(
     deployed: Deployed, mailbox: Mailbox, prefect_api: str
 ) -> None:
     assert deployed.work() == "Suspended"
@@ -146,7 +146,7 @@ ASKS = {
 }
 
 
-def test_a_question_waits_in_a_form_and_the_answer_has_the_persons_authority(
+def test_the_answer_to_a_question_has_the_users_authority(
     prefect_api: str, fork: Fork, mailbox: Mailbox, tmp_path: Path
 ) -> None:
     (tmp_path / "plan.jsonl").write_text(json.dumps({"content": json.dumps(ASKS)}) + "\n")

@@ -1,4 +1,4 @@
-"""Mail: to a server that is who it says it is, with the password that was asked for."""
+"""Mail: the server needs a valid certificate, and gets the configured password."""
 
 import ssl
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def impostor(tmp_path: Path) -> Iterator[Mailbox]:
         yield box
 
 
-def test_it_is_not_handed_to_a_server_whose_certificate_nobody_vouches_for(
+def test_mail_is_not_sent_to_a_server_with_an_untrusted_certificate(
     impostor: Mailbox,
 ) -> None:
     settings = MailSettings(host="localhost", port=impostor.port, starttls=True)
@@ -34,7 +34,7 @@ def test_it_is_not_handed_to_a_server_whose_certificate_nobody_vouches_for(
     assert impostor.mails == []
 
 
-def test_it_is_not_sent_without_the_password_that_was_asked_for() -> None:
+def test_mail_is_not_sent_without_the_configured_password() -> None:
     with mail_server() as box:
         settings = MailSettings(port=box.port, user="ann", password="${MAIL_PASSWORD}")
         with pytest.raises(OperationFailed, match="no password for 'ann'"):

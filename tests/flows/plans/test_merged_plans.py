@@ -1,4 +1,4 @@
-"""What another machine's log says of plans is read here, and runs nothing."""
+"""Plans merged from another machine's log can be read, and never run."""
 
 import json
 
@@ -29,7 +29,7 @@ def plan(path: str) -> Plan:
     return parse_plan(json.dumps({"steps": [step]}), prompt="p")
 
 
-def test_a_plan_that_came_from_another_log_takes_no_plans_place(open_log: OpenLog) -> None:
+def test_a_merged_plan_does_not_replace_a_local_one(open_log: OpenLog) -> None:
     log, theirs = open_log(), open_log("theirs")
     evil = PlanRequest(prompt="theirs", repo=".", grants=frozenset({"SEND_EMAIL"}))
     for run_id in ("r1", "r2"):
@@ -46,7 +46,7 @@ def test_a_plan_that_came_from_another_log_takes_no_plans_place(open_log: OpenLo
         recorded_plan(log, "r2")
 
 
-def test_a_plan_keeps_which_protected_files_it_may_push(open_log: OpenLog) -> None:
+def test_a_recorded_plan_keeps_its_allowed_changes(open_log: OpenLog) -> None:
     log = open_log()
     asked = PlanRequest(prompt="ours", repo=".", allow_change=("b/*", "a"))
     record_plan(log, "r1", asked, plan("q2.md"), agreed=True)
@@ -62,7 +62,7 @@ def test_a_plan_of_an_older_version_may_push_no_protected_file(open_log: OpenLog
     assert recorded_plan(log, "r0")[0].allow_change == ()
 
 
-def test_a_result_that_came_from_another_log_is_none_of_a_run_here(open_log: OpenLog) -> None:
+def test_a_merged_result_is_not_used_by_a_local_run(open_log: OpenLog) -> None:
     log, theirs = open_log(), open_log("theirs")
     record_plan(log, "r1", PlanRequest(prompt="ours", repo="."), plan("q2.md"), agreed=True)
     made = Entity(content="eve@example.net", label=EMPTY_LABEL, origin="step0")

@@ -1,4 +1,4 @@
-"""A plan that goes on in another process, another day or elsewhere goes on with the same work."""
+"""A plan resumed by another process, later or elsewhere, continues with the same files."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -99,7 +99,7 @@ def approve_all(shop: PlanDependencies) -> int:
     return len(waiting)
 
 
-def test_a_plan_works_where_it_was_agreed_to(
+def test_a_resumed_plan_uses_the_folder_it_was_agreed_for(
     begun: Begun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("notes", "elsewhere"):
@@ -123,9 +123,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-def test_what_finished_steps_wrote_is_there_after_a_process_was_killed(
-    begun: Begun, tmp_path: Path
-) -> None:
+def test_files_of_finished_steps_survive_a_killed_process(begun: Begun, tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     shop = begun(tmp_path / "notes", *WRITES, step("run_command", 1, command="ls"))
     for written in (0, 1):
@@ -138,7 +136,7 @@ def test_what_finished_steps_wrote_is_there_after_a_process_was_killed(
     assert plan_report(shop, "r1").status == "success"
 
 
-def test_only_the_newest_files_are_kept_and_none_of_a_plan_that_is_over(
+def test_only_the_newest_snapshot_is_kept_and_none_of_a_finished_plan(
     begun: Begun, tmp_path: Path
 ) -> None:
     (tmp_path / "notes").mkdir()
@@ -151,7 +149,7 @@ def test_only_the_newest_files_are_kept_and_none_of_a_plan_that_is_over(
     assert told == [(noted[0],), (noted[1],), ()]
 
 
-def test_the_files_that_a_plan_left_last_as_long_as_what_it_waits_for(
+def test_a_snapshot_is_kept_as_long_as_the_approval_is_pending(
     begun: Begun, clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = begun(clone, step("write_file", path="b.txt", text="b"), PUSH)
@@ -175,7 +173,7 @@ class FullDisk(ScriptedSandbox):
         raise SandboxLost(f"no space left on device to keep them for {ttl_s:g} s")
 
 
-def test_a_step_whose_files_cannot_be_kept_is_not_done_again(begun: Begun, tmp_path: Path) -> None:
+def test_a_step_whose_files_cannot_be_saved_is_not_repeated(begun: Begun, tmp_path: Path) -> None:
     @contextmanager
     def full(_: SnapshotId | None) -> Iterator[OpenedSandbox]:
         with FullDisk() as sandbox:
@@ -198,7 +196,7 @@ def test_a_step_whose_files_cannot_be_kept_is_not_done_again(begun: Begun, tmp_p
     )
 
 
-def test_a_plan_that_a_reboot_ended_is_lost_and_one_that_goes_on_elsewhere_is_not(
+def test_a_plan_ended_by_a_reboot_is_lost_and_one_of_another_container_is_not(
     begun: Begun, tmp_path: Path
 ) -> None:
     shop = begun(tmp_path, *WRITES)
@@ -208,9 +206,7 @@ def test_a_plan_that_a_reboot_ended_is_lost_and_one_that_goes_on_elsewhere_is_no
     assert plan_state(shop, "r1").report.status == "lost"
 
 
-def test_an_approved_push_goes_out_also_when_the_user_committed_meanwhile(
-    begun: Begun, clone: Path
-) -> None:
+def test_an_approved_push_works_after_the_user_committed(begun: Begun, clone: Path) -> None:
     shop = begun(clone, step("write_file", path="b.txt", text="b"), PUSH)
     assert [one.status for one in go(shop, 0, 1)] == ["done", "waiting"]
     before = run_git(clone, "rev-parse", "HEAD")
@@ -222,7 +218,7 @@ def test_an_approved_push_goes_out_also_when_the_user_committed_meanwhile(
     assert run_git(clone, "rev-parse", "origin/work~1") == before
 
 
-def test_what_was_approved_is_done_also_when_the_files_became_untrusted_meanwhile(
+def test_an_approved_step_is_done_after_the_files_became_untrusted(
     begun: Begun, clone: Path
 ) -> None:
     text: Json = {"$ref": "input.intent"}
@@ -254,9 +250,7 @@ def test_your_own_workspace_may_push_changes_to_ci_until_something_untrusted_is_
     assert (run_git(clone, "branch", "--remotes", "--list", "origin/work") != "") == pushed
 
 
-def test_what_a_person_says_of_a_strangers_text_is_their_own_also_when_it_is_decided_again(
-    begun: Begun, tmp_path: Path
-) -> None:
+def test_the_answer_of_a_person_is_trusted_also_in_a_replay(begun: Begun, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("who is to have it?")
     asks = step("ask_person", 0, question={"$ref": "step0.result"})
     shop = replace(

@@ -1,4 +1,4 @@
-"""What a plan does outside, for real: a page by the proxy, a push with a password."""
+"""Effects of a plan outside: a page fetched by the proxy, a push with a password."""
 
 import json
 import socket
@@ -138,7 +138,7 @@ def test_a_plan_pushes_a_change_of_ci_only_where_allow_change_permits_it(
     assert (run_git(bare, "branch", "--list", "work") != "") is permitted
 
 
-def test_a_blueprint_of_a_plan_has_its_places_and_permissions(
+def test_a_blueprint_of_a_plan_gets_the_repository_and_permissions_of_the_plan(
     repository: Path,
     model: Callable[..., str],
     own_home: Path,

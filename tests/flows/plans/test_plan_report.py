@@ -1,4 +1,4 @@
-"""What a person reads of a plan before they agree to it."""
+"""The text of a plan that a person reads before agreeing to it."""
 
 import json
 
@@ -17,7 +17,7 @@ def plan(**args: Json) -> Plan:
     return parse_plan(json.dumps([step]), prompt="p")
 
 
-def test_short_arguments_stand_in_the_line_of_their_step() -> None:
+def test_short_arguments_are_shown_in_the_line_of_their_step() -> None:
     assert plan_lines(plan(command="ls", stdin={"$ref": "input.intent"})) == [
         "0. run_command(command='ls', stdin=<input.intent>)"
     ]
@@ -31,13 +31,15 @@ def test_short_arguments_stand_in_the_line_of_their_step() -> None:
         (f"{LONG}\x1b[8m\u202e\u3164", [f"  command: {LONG}\\x1b[8m\\u202e\\u3164"]),
     ],
 )
-def test_nothing_of_what_is_agreed_to_is_left_out_or_unseen(text: str, shown: list[str]) -> None:
+def test_a_plan_is_shown_in_full_with_invisible_characters_escaped(
+    text: str, shown: list[str]
+) -> None:
     lines = plan_lines(plan(command=text))
     assert lines == ["0. run_command(command=…)", *shown]
     assert "\n".join(lines) in plan_form("p", plan(command=text), frozenset())
 
 
-def test_what_a_step_composes_is_no_line_of_its_own() -> None:
+def test_a_composed_text_cannot_look_like_a_step() -> None:
     step: Json = {"op": "send_email", "tool_caps": ["SEND_EMAIL"], "compose": "a mail\n1. ls()"}
     (line,) = plan_lines(parse_plan(json.dumps([step]), prompt="p"))
     assert line == "0. send_email()   [composed: a mail 1. ls()]"

@@ -1,4 +1,4 @@
-"""Plans as Prefect flows: the notes are mailed; what a note says moves no mail."""
+"""Plans as Prefect flows: notes are mailed, and their text cannot redirect the mail."""
 
 import json
 import signal
@@ -25,7 +25,7 @@ from flows.plans.dependencies import plan_dependencies
 from flows.plans.report import PlanReport
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies, draft_plan, open_plan_run, record_agreed_plan
-from flows.plans.run_in_prefect import run_plan_in_prefect
+from flows.plans.start import run_plan_in_prefect
 from flows.plans.state import plan_state
 from policy.log.replay import replay
 from policy.log.verify import verify
@@ -142,7 +142,7 @@ def test_the_notes_are_mailed_and_each_step_is_a_task(
     assert (report.decisions.allowed, report.decisions.denied) == (2, 0)
 
 
-def test_what_a_note_says_moves_no_mail_of_the_plan(
+def test_text_of_a_note_cannot_redirect_a_mail(
     shop: OpenShop, settings: Settings, notes: Path, mailbox: Mailbox
 ) -> None:
     (notes / "q2.md").write_text(INJECTED)
@@ -150,7 +150,7 @@ def test_what_a_note_says_moves_no_mail_of_the_plan(
     assert sent_to(mailbox) == [["team@example.org"]]
 
 
-def test_a_mail_that_is_composed_needs_nobody_as_long_as_it_keeps_to_the_plan(
+def test_a_composed_mail_within_the_plan_needs_no_approval(
     shop: OpenShop, settings: Settings, notes: Path, mailbox: Mailbox
 ) -> None:
     report = go(shop(Executor(read_and_send(compose="a short mail"))), settings, notes)
@@ -158,7 +158,7 @@ def test_a_mail_that_is_composed_needs_nobody_as_long_as_it_keeps_to_the_plan(
     assert sent_to(mailbox) == [["team@example.org"]]
 
 
-def test_an_injected_recipient_is_stopped_and_says_why(
+def test_an_injected_recipient_is_denied_with_a_reason(
     shop: OpenShop, settings: Settings, notes: Path, mailbox: Mailbox
 ) -> None:
     (notes / "q2.md").write_text(f"Q2 OKRs\n{INJECTED}\n")
@@ -172,7 +172,7 @@ def test_an_injected_recipient_is_stopped_and_says_why(
     assert waiting.denied.provenance == ("repo:notes", "step0 read_file q2.md")
 
 
-def test_denied_nothing_leaves(
+def test_no_mail_is_sent_after_a_denial(
     shop: OpenShop, settings: Settings, notes: Path, mailbox: Mailbox
 ) -> None:
     (notes / "q2.md").write_text(INJECTED)
@@ -184,7 +184,7 @@ def test_denied_nothing_leaves(
     assert "not them" in report.steps[1].reason
 
 
-def test_approved_exactly_that_one_mail_leaves_also_after_a_restart(
+def test_exactly_the_approved_mail_is_sent_also_after_a_restart(
     shop: OpenShop, settings: Settings, notes: Path, mailbox: Mailbox
 ) -> None:
     (notes / "q2.md").write_text(INJECTED)
@@ -214,7 +214,7 @@ with plan_dependencies(load_settings()) as shop, open_plan_run(shop, "r1"):
 """
 
 
-def test_a_plan_whose_process_was_killed_is_told_as_lost_and_goes_on(
+def test_a_plan_whose_process_was_killed_is_lost_and_can_be_resumed(
     shop: OpenShop, settings: Settings, notes: Path, mailbox: Mailbox
 ) -> None:
     made = shop(Executor(read_and_send()))

@@ -1,4 +1,4 @@
-"""What agents may do with playbooks, as the settings have it."""
+"""The playbook tools that agents get, by setting."""
 
 import json
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def opened(own_home: Path) -> Library:
         ("draft", set(PLAYBOOK_TOOLS)),
     ],
 )
-def test_only_what_the_settings_allow_is_offered(
+def test_only_the_tools_that_the_settings_allow_are_offered(
     opened: Library, tools: MemoryTools, names: set[str]
 ) -> None:
     with run_memory(having(tools)).tools("r1") as ask:
@@ -57,7 +57,7 @@ def test_only_what_the_settings_allow_is_offered(
     assert ("error" in refused) == (tools == "read")
 
 
-def test_the_setting_write_of_before_lets_agents_keep_drafts_only(
+def test_the_old_setting_write_allows_drafts_only(
     opened: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     opened.create(PlaybookContent(title="rotate keys"))
@@ -81,11 +81,11 @@ def test_without_the_setting_there_are_no_tools(opened: Library) -> None:
             assert ask() is None
 
 
-def test_all_agents_agree_on_the_names() -> None:
+def test_all_agents_use_the_same_tool_names() -> None:
     assert {tool.name for tool in playbook_tools()} == set(PLAYBOOK_TOOLS)
 
 
-def test_what_an_agent_keeps_is_a_draft_that_no_run_is_shown(opened: Library) -> None:
+def test_a_playbook_of_an_agent_is_a_draft_that_no_run_is_shown(opened: Library) -> None:
     opened.create(PlaybookContent(title="rotate keys"))
     with run_memory(having("draft")).tools("r1") as ask:
         box = ask()
@@ -100,7 +100,7 @@ def test_what_an_agent_keeps_is_a_draft_that_no_run_is_shown(opened: Library) ->
     assert "better" in str(opened.list())
 
 
-def test_a_run_that_is_held_out_has_no_tools(opened: Library) -> None:
+def test_a_held_out_run_has_no_tools(opened: Library) -> None:
     opened.create(PlaybookContent(title="rotate keys"))
     options = having("draft", holdout_share=1.0)
     for number in range(21):
@@ -112,13 +112,13 @@ def test_a_run_that_is_held_out_has_no_tools(opened: Library) -> None:
         assert ask() is not None
 
 
-def test_a_run_goes_on_without_its_tools_when_memory_is_away(opened: Library) -> None:
+def test_a_run_continues_without_tools_when_memory_is_unavailable(opened: Library) -> None:
     away = having("draft", data="postgresql://x@127.0.0.1:9/none")
     with run_memory(away).tools("r1") as ask:
         assert ask() is None
 
 
-def test_the_native_agent_keeps_a_playbook_in_a_run(
+def test_the_native_agent_saves_a_playbook_in_a_run(
     own_home: Path, ask: Ask, model: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_MEMORY_TOOLS", "draft")

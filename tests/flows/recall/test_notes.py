@@ -24,7 +24,7 @@ from flows.orchestration.start import connected_to
 from flows.recall.library import configured_notebook
 from flows.recall.notes import NodeRequest, prompt_markdown, run_notes
 from flows.services.daemon import RunningDaemon
-from flows.services.pages import pages_daemon as kept_pages
+from flows.services.daemons import pages_daemon as kept_pages
 from memory.errors import NoteInvalid
 from memory.notes.agent_settings import InjectionOptions
 from memory.notes.injection import Injection
@@ -79,7 +79,7 @@ def two_agents() -> Blueprint:
     )
 
 
-def test_each_node_is_given_the_notes_of_its_own_agent_user_and_company(
+def test_each_node_gets_the_notes_of_its_agent_user_and_company(
     listening: RunDependencies, prompts: Prompts, ask: Ask
 ) -> None:
     with configured_notebook() as book:
@@ -102,7 +102,7 @@ def test_each_node_is_given_the_notes_of_its_own_agent_user_and_company(
         ] * 3
 
 
-def test_a_run_without_a_user_is_given_nobodys_private_notes(
+def test_a_run_without_a_user_gets_no_private_notes(
     listening: RunDependencies, prompts: Prompts, ask: Ask
 ) -> None:
     with configured_notebook() as book:
@@ -125,28 +125,28 @@ def test_a_note_is_in_the_prompt_that_the_model_reads(
     assert "never log names" in str(next(one for one in said if one["kind"] == "request"))
 
 
-def test_a_run_goes_on_when_the_notebook_does_not_answer(own_home: Path) -> None:
+def test_a_run_continues_when_the_notebook_is_unavailable(own_home: Path) -> None:
     away = WORDS.model_copy(update={"data": "postgresql://x@127.0.0.1:9/none"})
     with run_notes(away) as book:
         assert book.inject(SEAT).text == ""
         assert book.surfaced("r1").notes == ()
 
 
-def test_notes_are_off_where_memory_is(own_home: Path) -> None:
+def test_notes_are_off_when_memory_is_off(own_home: Path) -> None:
     with configured_notebook(WORDS) as book:
         book.add(NoteContent(text="a"))
     with run_notes(WORDS.model_copy(update={"enabled": False})) as book_:
         assert book_.inject(SEAT).text == ""
 
 
-def test_an_odd_user_is_refused_before_anything_is_started(
+def test_an_invalid_user_name_is_refused_before_anything_starts(
     shop: RunDependencies, ask: Ask, words_only: None
 ) -> None:
     with pytest.raises(NoteInvalid, match="user"):
         shop.check_request(ask(two_agents()).changed(user="a\u202eb"))
 
 
-def test_who_is_given_nothing_is_told_what_still_waits() -> None:
+def test_an_empty_injection_is_explained_only_if_vectors_are_missing() -> None:
     waits = "notes by meaning; 1 have no vector yet"
     assert (
         prompt_markdown(Injection(options=InjectionOptions(), reasons=(waits,), without_vector=1))
@@ -157,7 +157,7 @@ def test_who_is_given_nothing_is_told_what_still_waits() -> None:
     )
 
 
-def test_what_was_given_is_explained_and_nothing_in_it_is_markup(own_home: Path) -> None:
+def test_the_explanation_contains_no_markup_of_notes(own_home: Path) -> None:
     with configured_notebook(WORDS) as book:
         made = book.add(NoteContent(text="| <script>alert(1)</script> `x` |"))
         book.add(NoteContent(text="long " * 799))
@@ -169,7 +169,7 @@ def test_what_was_given_is_explained_and_nothing_in_it_is_markup(own_home: Path)
     assert "notes by date, not by meaning: no embedding model is set" in told
 
 
-def test_what_was_given_leads_to_its_page_and_never_tells_the_token(own_home: Path) -> None:
+def test_the_explanation_links_to_pages_without_their_token(own_home: Path) -> None:
     with configured_notebook(WORDS) as book:
         made = book.add(NoteContent(text="never log names"))
     here = kept_pages(load_settings())
@@ -184,7 +184,7 @@ def test_what_was_given_leads_to_its_page_and_never_tells_the_token(own_home: Pa
 
 
 @pytest.mark.prefect
-def test_what_was_given_is_an_artifact(own_home: Path, prefect_api: str) -> None:
+def test_the_explanation_is_an_artifact(own_home: Path, prefect_api: str) -> None:
     with configured_notebook(WORDS) as book:
         book.add(NoteContent(text="never log names"))
 

@@ -1,4 +1,4 @@
-"""What memory knows of a run that stopped, or that it was away for."""
+"""Memory's record of runs that stopped, or that ran while memory was unavailable."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +60,7 @@ def agent(name: str) -> Node:
     return agentic(name, name, prompt=lambda _: "go on")
 
 
-def test_a_run_that_stopped_tells_all_that_it_was_shown_and_no_more(
+def test_a_resumed_run_reports_everything_it_was_shown(
     run: Callable[..., RunReport], shop: RunDependencies, repository: Path
 ) -> None:
     first = new_playbook()
@@ -83,7 +83,7 @@ def test_a_run_that_stopped_tells_all_that_it_was_shown_and_no_more(
         assert [e.playbook_id for e in opened.list_executions()] == [second.id]
 
 
-def test_a_run_that_failed_for_want_of_an_approval_counts_as_it_ends_with_it(
+def test_a_run_that_waited_for_an_approval_is_recorded_with_its_final_status(
     run: Callable[..., RunReport], shop: RunDependencies
 ) -> None:
     nodes = (agent("one"), deterministic("look", "look", shell(f"test -e {CI}")))
@@ -97,7 +97,7 @@ def test_a_run_that_failed_for_want_of_an_approval_counts_as_it_ends_with_it(
     assert executions()[RUN].outcome == "success"
 
 
-def test_a_success_waits_for_a_verdict_where_the_blueprint_says_so(
+def test_a_success_waits_for_a_verdict_if_the_blueprint_says_so(
     run: Callable[..., RunReport],
 ) -> None:
     wrong = deterministic("check", "check", shell("false"))
@@ -110,7 +110,7 @@ def test_a_success_waits_for_a_verdict_where_the_blueprint_says_so(
     assert kept["cccc3333"].outcome == "failure"
 
 
-def test_a_run_is_recorded_once_memory_is_back(
+def test_a_run_is_recorded_when_memory_answers_again(
     run: Callable[..., RunReport], shop: RunDependencies, ask: Ask, model: Callable[..., str]
 ) -> None:
     gone = {"data": "postgresql://x@127.0.0.1:9/none"}

@@ -1,4 +1,4 @@
-"""Kept processes: a small server of the test's own, started, found again, replaced, stopped."""
+"""Daemons: a small server is started, reused, replaced and stopped."""
 
 import os
 import re
@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from contracts.errors import Unavailable
-from flows.services import daemon, ports
+from flows.services import daemon, local_http
 from flows.services.daemon import Daemon, Launch, RunningDaemon
 from tests.support.here import here
 from tests.support.waiting import wait_until
@@ -48,7 +48,7 @@ def answers(url: str) -> bool:
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Daemon]:
     def launch() -> Launch:
-        port = ports.free_port()
+        port = local_http.free_port()
         argv = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port))
         return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
 
@@ -60,34 +60,34 @@ def small(tmp_path: Path) -> Iterator[Daemon]:
         healthy=answers,
     )
     yield made
-    daemon.down(made)
+    made.down()
 
 
 @pytest.mark.parametrize("host", ["nowhere.invalid", "192.0.2.1"])
-def test_a_host_that_is_none_of_this_machine_is_told(host: str) -> None:
+def test_a_host_of_another_machine_is_refused(host: str) -> None:
     with pytest.raises(Unavailable, match=f"nothing can listen on '{host}': .*(known|assign)"):
-        ports.free_port(0, host)
+        local_http.free_port(0, host)
 
 
-def test_the_living_one_is_taken_and_a_dead_one_replaced(small: Daemon) -> None:
-    first = daemon.up(small)
-    assert daemon.up(small) == first
+def test_a_running_daemon_is_reused_and_a_dead_one_replaced(small: Daemon) -> None:
+    first = small.up()
+    assert small.up() == first
     os.kill(first.pid, signal.SIGKILL)
     wait_until(lambda: not first.alive)
-    assert daemon.status(small) is None
-    assert daemon.up(small).pid != first.pid
+    assert small.status() is None
+    assert small.up().pid != first.pid
 
 
-def test_what_is_stopped_is_gone_and_stopping_it_twice_is_fine(small: Daemon) -> None:
-    running = daemon.up(small)
-    assert daemon.down(small)
+def test_a_daemon_can_be_stopped_twice(small: Daemon) -> None:
+    running = small.up()
+    assert small.down()
     assert not running.alive
-    assert not daemon.down(small)
+    assert not small.down()
 
 
-def test_two_who_start_it_at_once_start_one(small: Daemon) -> None:
+def test_concurrent_callers_start_one_process(small: Daemon) -> None:
     found: list[RunningDaemon] = []
-    threads = [threading.Thread(target=lambda: found.append(daemon.up(small))) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: found.append(small.up())) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -95,12 +95,12 @@ def test_two_who_start_it_at_once_start_one(small: Daemon) -> None:
     assert len({running.pid for running in found}) == 1
 
 
-def test_only_the_user_may_read_who_it_is(small: Daemon) -> None:
-    daemon.up(small)
+def test_only_the_user_may_read_the_state_file(small: Daemon) -> None:
+    small.up()
     assert S_IMODE(small.state_file.stat().st_mode) == 0o600
 
 
-def test_one_that_ends_at_once_names_its_log(small: Daemon) -> None:
+def test_a_daemon_that_ends_at_once_names_its_log(small: Daemon) -> None:
     def launch() -> Launch:
         return Launch(("sh", "-c", "echo no luck; exit 3"), {}, "http://127.0.0.1:9/")
 
@@ -109,18 +109,18 @@ def test_one_that_ends_at_once_names_its_log(small: Daemon) -> None:
         Unavailable,
         match=r"server at \S+ ended while it was starting: see .*small\.log\. .* last: no luck$",
     ):
-        daemon.up(broken)
+        broken.up()
 
 
-def test_one_whose_port_was_taken_from_it_is_started_again(small: Daemon) -> None:
+def test_a_daemon_whose_port_was_taken_is_started_again(small: Daemon) -> None:
     launches = iter([Launch(("false",), {}, "http://127.0.0.1:9/"), small.launch()])
-    assert daemon.up(replace(small, launch=lambda: next(launches))).alive
+    assert replace(small, launch=lambda: next(launches)).up().alive
 
 
-def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
+def test_two_homes_that_choose_the_same_port_get_a_server_each(
     small: Daemon, tmp_path: Path
 ) -> None:
-    both_chose, shared = threading.Barrier(2), [ports.free_port()] * 2
+    both_chose, shared = threading.Barrier(2), [local_http.free_port()] * 2
 
     def at_once(folder: str, wait_s: float) -> Daemon:
         def launch() -> Launch:
@@ -128,7 +128,7 @@ def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
                 port = shared.pop()
                 both_chose.wait()
             else:
-                port = ports.free_port()
+                port = local_http.free_port()
             argv = (sys.executable, "-c", SLOW_TO_BIND, str(wait_s), str(port))
             return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
 
@@ -137,12 +137,12 @@ def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
     homes = [at_once("fast", 0), at_once("slow", 1.5)]
     try:
         with ThreadPoolExecutor() as pool:
-            found = list(pool.map(daemon.up, homes))
+            found = list(pool.map(Daemon.up, homes))
         for running in found:  # each serves its own folder
             assert here().get(f"{running.url}small.json").json()["pid"] == running.pid
     finally:
         for home in homes:
-            daemon.down(home)
+            home.down()
 
 
 @pytest.mark.parametrize("program", ["import time; time.sleep(600)", STOPS_ITSELF])
@@ -152,32 +152,32 @@ def test_a_process_that_does_not_answer_in_time_is_stopped(small: Daemon, progra
 
     silent = replace(small, launch=launch, healthy=lambda _: False, start_timeout_s=1.0)
     with pytest.raises(Unavailable, match=r"the small server did not answer within 1 s: see "):
-        daemon.up(silent)
-    assert daemon.status(silent) is None
+        silent.up()
+    assert silent.status() is None
 
 
 def test_a_slow_start_is_reported(
     small: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def launch() -> Launch:
-        argv = (sys.executable, "-c", SLOW_TO_BIND, "1", str(port := ports.free_port()))
+        argv = (sys.executable, "-c", SLOW_TO_BIND, "1", str(port := local_http.free_port()))
         return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
 
     monkeypatch.setattr(daemon, "_REPORT_EVERY_S", 0.3)
-    assert daemon.up(replace(small, launch=launch)).answered
+    assert replace(small, launch=launch).up().answered
     assert re.search(r"the small server is still starting \(\d+ s\)\n", capsys.readouterr().err)
 
 
-def test_another_version_replaces_one_that_is_idle_only(small: Daemon) -> None:
-    first = daemon.up(small)
+def test_another_version_replaces_only_an_idle_process(small: Daemon) -> None:
+    first = small.up()
     busy = replace(small, version=lambda: "2", idle=lambda _: False)
-    assert daemon.up(busy) == first
-    second = daemon.up(replace(small, version=lambda: "2"))
+    assert busy.up() == first
+    second = replace(small, version=lambda: "2").up()
     assert second.pid != first.pid
     assert not first.alive
 
 
-def test_a_process_of_an_earlier_boot_is_not_taken_for_ours(small: Daemon) -> None:
-    running = daemon.up(small)
+def test_a_state_file_of_an_earlier_boot_names_no_running_process(small: Daemon) -> None:
+    running = small.up()
     earlier = replace(running, process=f"earlier-boot:{os.getpid()}:1", pid=os.getpid())
     assert not earlier.alive

@@ -127,7 +127,7 @@ def test_a_deployment_whose_flow_is_gone_stays_and_is_named(
 def test_two_homes_may_deploy_to_a_new_server_at_once(own_server: Settings) -> None:
     from flows.services import prefect_server
 
-    api = prefect_server.up(own_server).url
+    api = prefect_server.server_daemon(own_server).up().url
     with ThreadPoolExecutor(2) as threads:
         done = list(threads.map(deploy, (api, api)))
     assert all(one.notes == () for one in done)

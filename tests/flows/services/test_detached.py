@@ -1,4 +1,4 @@
-"""Processes that outlive who started them."""
+"""Processes that outlive the process that started them."""
 
 import os
 import signal
@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.detached import start_detached
+from flows.services.daemon import start_detached
 from sandbox.process_label import has_exited, process_label
 from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_a_detached_process_hears_signals(tmp_path: Path, sign: signal.Signals) -> None:
+def test_a_detached_process_receives_sigint(tmp_path: Path, sign: signal.Signals) -> None:
     """Also where who starts it is deaf to Ctrl-C, as a shell's job in the background."""
     log = tmp_path / "log"
     argv = (sys.executable, "-c", "print('up', flush=True); import time; time.sleep(900)")

@@ -1,4 +1,4 @@
-"""The gateway of a home: a real process, shared, replaced when it is old, told of the dead."""
+"""The gateway of a home: a real process that runs share and that is replaced when outdated."""
 
 import json
 import os
@@ -17,9 +17,8 @@ from flows.config.settings import Settings, load_settings
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.services import gateway
-from flows.services.complete import complete_through_gateway
 from flows.services.daemon import RunningDaemon
-from flows.services.embed import embed_through_gateway
+from flows.services.gateway import complete_through_gateway, embed_through_gateway
 from tests.support.fake_ollama import ollama
 from tests.support.fake_provider import Answer, provider
 from tests.support.flow_runs import WRITE_42, a_blueprint
@@ -43,7 +42,9 @@ def lives(running: RunningDaemon) -> bool:
     return running.alive
 
 
-def test_runs_share_one_and_it_forgets_them(settings: Settings, tmp_path: Path) -> None:
+def test_runs_share_a_gateway_which_forgets_them_at_their_end(
+    settings: Settings, tmp_path: Path
+) -> None:
     with gateway.open_gateway_run(settings, "a", tmp_path / "a") as a:
         with gateway.open_gateway_run(settings, "b", tmp_path / "b") as b:
             assert a.gateway.url == b.gateway.url
@@ -53,7 +54,9 @@ def test_runs_share_one_and_it_forgets_them(settings: Settings, tmp_path: Path) 
         assert client.open_runs() == 0
 
 
-def test_a_run_whose_process_was_killed_is_forgotten(settings: Settings, tmp_path: Path) -> None:
+def test_the_gateway_forgets_a_run_whose_process_was_killed(
+    settings: Settings, tmp_path: Path
+) -> None:
     path = str(tmp_path / "k")
     code = (
         "import os, pathlib, flows.services.gateway as g, flows.config.settings as s\n"
@@ -72,7 +75,7 @@ def test_a_run_with_other_keys_gets_a_gateway_of_its_own(
 ) -> None:
     terms = TokenSpec(node="n", agent="native", model=model({"content": "still here"}))
     with gateway.open_gateway_run(settings, "a", tmp_path / "a") as old:
-        first = gateway.up(settings)
+        first = gateway.gateway_daemon(settings).up()
         monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")
         with gateway.open_gateway_run(settings, "b", tmp_path / "b") as new:
             assert new.gateway.check_model("openai/gpt-4o")
@@ -83,37 +86,37 @@ def test_a_run_with_other_keys_gets_a_gateway_of_its_own(
             assert (old.gateway.open_runs(), new.gateway.open_runs()) == (1, 1)
         assert lives(first)
     wait_until(lambda: not lives(first))
-    assert gateway.up(settings).url == new.gateway.url
+    assert gateway.gateway_daemon(settings).up().url == new.gateway.url
     assert [path.name for path in (settings.home / "gateway").glob("*.json")] == ["gateway.json"]
 
 
 def test_an_idle_gateway_with_other_keys_is_replaced_at_once(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = gateway.up(settings)
+    first = gateway.gateway_daemon(settings).up()
     monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")
-    assert gateway.up(settings).pid != first.pid
+    assert gateway.gateway_daemon(settings).up().pid != first.pid
     assert not first.alive
 
 
-def test_down_ends_those_that_have_a_successor_too(
+def test_down_also_stops_replaced_gateways(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ModelUnavailable), gateway.open_gateway_run(settings, "a", tmp_path / "a"):
-        first = gateway.up(settings)
+        first = gateway.gateway_daemon(settings).up()
         monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")
-        second = gateway.up(settings)
+        second = gateway.gateway_daemon(settings).up()
         assert [lives(first), lives(second)] == [True, True]
-        assert gateway.down(settings)
+        assert gateway.gateway_daemon(settings).down()
         assert [lives(first), lives(second)] == [False, False]
         assert not list((settings.home / "gateway").glob("*.json"))
 
 
-def test_the_secret_and_the_keys_are_for_this_user_and_no_argv(
+def test_the_secret_is_private_and_no_key_is_written_down(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-my-own-key")
-    running = gateway.up(settings)
+    running = gateway.gateway_daemon(settings).up()
     folder = settings.home / "gateway"
     secret = (folder / "secret").read_text()
     assert S_IMODE((folder / "secret").stat().st_mode) == 0o600
@@ -124,13 +127,13 @@ def test_the_secret_and_the_keys_are_for_this_user_and_no_argv(
     assert "sk-my-own-key" not in said
 
 
-def test_a_gateway_whose_home_is_gone_ends(settings: Settings) -> None:
-    running = gateway.up(settings)
+def test_a_gateway_ends_when_its_secret_is_deleted(settings: Settings) -> None:
+    running = gateway.gateway_daemon(settings).up()
     (settings.home / "gateway" / "secret").unlink()
     wait_until(lambda: not running.alive)
 
 
-def test_a_run_without_an_agent_starts_none(
+def test_a_run_without_an_agent_starts_no_gateway(
     shop: RunDependencies, ask: Ask, own_home: Path
 ) -> None:
     request = ask(a_blueprint("true"))
@@ -139,7 +142,7 @@ def test_a_run_without_an_agent_starts_none(
     assert not (own_home / "gateway").exists()
 
 
-def test_a_run_with_an_agent_and_a_providers_vectors_never_imports_litellm(
+def test_a_run_never_imports_litellm(
     own_home: Path, repository: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = (
@@ -169,7 +172,7 @@ def test_a_run_with_an_agent_and_a_providers_vectors_never_imports_litellm(
     assert all(event["usage"]["input"] > 0 for event in embedded)
 
 
-def test_what_providers_do_is_paid_for_and_their_keys_are_told_nobody(
+def test_embeddings_and_chats_are_priced_and_no_key_is_recorded(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Vectors and a chat in one test: each gateway imports litellm for them, which takes 3 s."""
@@ -191,7 +194,7 @@ def test_what_providers_do_is_paid_for_and_their_keys_are_told_nobody(
         assert embed([]) == []
         assert not (settings.home / "gateway").exists()
         assert embed(["hello there"]) == [[0.5, 0.25]]
-        gateway.down(settings)
+        gateway.gateway_daemon(settings).down()
         assert embed(["hello there"]) == [[0.5, 0.25]]
         with pytest.raises(ModelRefused):
             embed(["hello there"])
@@ -211,7 +214,7 @@ def test_what_providers_do_is_paid_for_and_their_keys_are_told_nobody(
         assert secret not in written
 
 
-def test_whoever_is_no_agent_asks_models_too(settings: Settings, model: Model) -> None:
+def test_harness_itself_calls_models_through_the_gateway(settings: Settings, model: Model) -> None:
     fly = {"function": {"name": "fly", "arguments": {"to": "x"}}}
     name = model({"content": "one", "tool_calls": [fly]}, {"content": "two"})
     with complete_through_gateway(settings, purpose="plan") as complete:
@@ -223,7 +226,7 @@ def test_whoever_is_no_agent_asks_models_too(settings: Settings, model: Model) -
     assert '"node": "plan"' in written.read_text()
 
 
-def test_what_was_spent_is_said_when_the_budget_is(settings: Settings, model: Model) -> None:
+def test_an_exceeded_budget_says_what_was_spent(settings: Settings, model: Model) -> None:
     costly = {"content": "x", "usage": {"output": 5, "cost_usd": 0.02}}
     name = model(costly, costly)
     with complete_through_gateway(settings, purpose="plan", budget_usd=0.01) as complete:

@@ -1,4 +1,4 @@
-"""The local Prefect server: a real one, started, found again, stopped."""
+"""The local Prefect server: a real one is started, reused and stopped."""
 
 import os
 import signal
@@ -19,25 +19,25 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.prefect
 
 
-def test_a_server_is_found_again_started_again_and_stopped(own_server: Settings) -> None:
-    first = prefect_server.up(own_server)
-    assert prefect_server.up(own_server) == first
+def test_a_server_is_reused_restarted_and_stopped(own_server: Settings) -> None:
+    first = prefect_server.server_daemon(own_server).up()
+    assert prefect_server.server_daemon(own_server).up() == first
     os.kill(first.pid, signal.SIGKILL)
     wait_until(lambda: not first.alive)
-    second = prefect_server.up(own_server)
+    second = prefect_server.server_daemon(own_server).up()
     assert second.pid != first.pid
-    assert prefect_server.down(own_server)
+    assert prefect_server.server_daemon(own_server).down()
     assert not second.alive
-    assert prefect_server.status(own_server) is None
-    assert not prefect_server.down(own_server)
+    assert prefect_server.server_daemon(own_server).status() is None
+    assert not prefect_server.server_daemon(own_server).down()
 
 
-def test_a_state_file_that_is_no_json_is_no_server(own_server: Settings) -> None:
+def test_a_damaged_state_file_counts_as_no_server(own_server: Settings) -> None:
     (own_server.home / "prefect" / "server.json").write_text("{")
-    assert prefect_server.status(own_server) is None
+    assert prefect_server.server_daemon(own_server).status() is None
 
 
-def test_all_who_write_at_once_are_answered(prefect_api: str) -> None:
+def test_concurrent_writes_are_all_answered(prefect_api: str) -> None:
     def run(number: int) -> None:
         def ask(path: str, **body: object) -> str:
             said = here().post(f"{prefect_api}{path}", json=body).raise_for_status()
@@ -91,7 +91,7 @@ def ancient() -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_server_of_another_version_is_told_in_one_line(ancient: str) -> None:
+def test_a_server_of_another_version_is_refused_in_one_line(ancient: str) -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     with (
@@ -102,7 +102,7 @@ def test_a_server_of_another_version_is_told_in_one_line(ancient: str) -> None:
     assert "\n" not in str(told.value)
 
 
-def test_a_pool_that_is_not_there_or_has_no_worker_is_told(
+def test_a_missing_pool_or_worker_is_reported(
     prefect_api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deploy, "WORK_POOL", "nobody-works-here")

@@ -1,4 +1,4 @@
-"""Who may ask the local Prefect server: people and programs here, and no page of another site."""
+"""Access to the local Prefect server: programs of this machine, and no page of another site."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from flows.config.settings import Settings
-from flows.services import daemon, prefect_server
+from flows.services import prefect_server
 from tests.support.waiting import LONG_S
 
 pytestmark = pytest.mark.prefect
@@ -64,7 +64,7 @@ def test_a_page_of_another_site_changes_nothing(
 
 @pytest.mark.parametrize("path", ["/health", "/flow_runs/x/resume"])
 @pytest.mark.parametrize("method", ["GET", "OPTIONS"])
-def test_a_page_of_another_site_reads_nothing_and_is_promised_nothing(
+def test_a_page_of_another_site_reads_nothing_and_gets_no_cors_header(
     client: httpx.Client, path: str, method: str
 ) -> None:
     asked = {"origin": EVIL, "access-control-request-method": "POST"}
@@ -90,7 +90,9 @@ def test_a_page_of_another_site_opens_no_socket(place: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
-def test_its_own_page_may_by_either_name(client: httpx.Client, place: str, name: str) -> None:
+def test_a_page_of_the_server_itself_has_access_by_either_name(
+    client: httpx.Client, place: str, name: str
+) -> None:
     here = place.replace("127.0.0.1", name)
     own = {"host": here, "origin": f"http://{here}", "sec-fetch-site": "same-origin"}
     assert client.post("/flows/filter", headers=own, json={}).is_success
@@ -99,26 +101,26 @@ def test_its_own_page_may_by_either_name(client: httpx.Client, place: str, name:
         connect(f"ws://{here}{path}", origin=Origin(f"http://{here}")).close()
 
 
-def test_no_page_of_another_site_shows_it_in_a_frame(client: httpx.Client, place: str) -> None:
+def test_no_page_of_another_site_shows_the_ui_in_a_frame(client: httpx.Client, place: str) -> None:
     page = client.get(f"http://{place}/", follow_redirects=True)
     assert page.headers["content-security-policy"] == "frame-ancestors 'self'"
 
 
-def test_a_server_without_the_guard_is_replaced_once_it_is_idle_also_where_it_is_configured(
+def test_a_server_of_an_earlier_version_is_replaced_once_it_is_idle(
     own_server: Settings,
 ) -> None:
-    before = daemon.up(replace(prefect_server.server_daemon(own_server), version=lambda: ""))
+    before = replace(prefect_server.server_daemon(own_server), version=lambda: "").up()
     with httpx.Client(base_url=before.url, timeout=LONG_S) as server:
         flow = server.post("/flows/", json={"name": "at-work"}).json()["id"]
         asked = {"flow_id": flow, "state": {"type": "RUNNING"}}
         run = server.post("/flow_runs/", json=asked).raise_for_status().json()["id"]
-        assert prefect_server.up(own_server).pid == before.pid
+        assert prefect_server.server_daemon(own_server).up().pid == before.pid
         done = {"state": {"type": "COMPLETED"}}
         server.post(f"/flow_runs/{run}/set_state", json=done).raise_for_status()
     configured = before.url.replace("127.0.0.1", "localhost")
     with temporary_settings({PREFECT_API_URL: configured}):
         api = prefect_server.api_url(own_server)
     assert not before.alive
-    now = prefect_server.status(own_server)
+    now = prefect_server.server_daemon(own_server).status()
     assert now is not None
     assert now.url == api

@@ -15,11 +15,11 @@ import yaml
 
 from flows.config.settings import Settings
 from flows.recall.library import configured_library
-from flows.services import daemon, gateway
+from flows.services import gateway
 from flows.services.daemon import Daemon
+from flows.services.daemons import worker_daemon
 from flows.services.deploy import JOB_COMMAND, WORK_POOL
-from flows.services.ports import is_healthy
-from flows.services.worker import worker_daemon
+from flows.services.local_http import is_healthy
 from memory.types import PlaybookContent
 from sandbox.images import BASE_IMAGE
 from tests.support.chroma_server import chroma
@@ -153,16 +153,16 @@ def workers(
     homes = [Settings(home=tmp_path / name, max_runs=1) for name in ("one", "two")]
     one, two = (worker_daemon(home, api) for home in homes)
     try:
-        daemon.up(one)
+        one.up()
         for name, value in second_engine.env.items():
             monkeypatch.setenv(name, value)
-        daemon.up(two)
+        two.up()
         yield one, two
     finally:
-        daemon.down(one)
-        daemon.down(two)
+        one.down()
+        two.down()
         for home in homes:
-            gateway.down(home)
+            gateway.gateway_daemon(home).down()
 
 
 def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(

@@ -31,7 +31,7 @@ def kill(own_server: Settings) -> Callable[[], None]:
     """Kills the test's own Prefect server."""
 
     def kill_server() -> None:
-        running = prefect_server.up(own_server)
+        running = prefect_server.server_daemon(own_server).up()
         os.kill(running.pid, signal.SIGKILL)
         while running.alive:
             os.sched_yield()
@@ -49,7 +49,7 @@ def run(
     def begin(
         made: Blueprint, run_id: str, watch: RunListener, tell: Callable[[str], None]
     ) -> RunReport:
-        url = prefect_server.up(own_server).url
+        url = prefect_server.server_daemon(own_server).up().url
         with temporary_settings({PREFECT_API_URL: url}):
             return start.run_in_prefect(
                 ask(made), load_settings(), run_id=run_id, watch=watch, tell=tell
@@ -67,7 +67,7 @@ def states(api: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("moment", [BEFORE_THE_FIRST_NODE, DURING_A_NODE, AFTER_THE_LAST_NODE])
-def test_a_run_whose_server_is_killed_ends_as_its_nodes_did_and_prefect_hears_of_it_later(
+def test_a_run_outlives_its_server_which_gets_the_state_later(
     own_server: Settings, kill: Callable[[], None], run: Callable[..., RunReport], moment: str
 ) -> None:
     away = Event()
@@ -104,7 +104,7 @@ def test_a_run_whose_server_is_killed_ends_as_its_nodes_did_and_prefect_hears_of
     assert len(said) == 1
     assert "stopped answering: the run goes on without it" in said[0]
 
-    again = prefect_server.up(own_server).url
+    again = prefect_server.server_daemon(own_server).up().url
     runs = load_settings().runs
     assert states(again)["the run"] == "RUNNING"
     assert set_recorded_states(runs, again) == 1
@@ -114,10 +114,10 @@ def test_a_run_whose_server_is_killed_ends_as_its_nodes_did_and_prefect_hears_of
     assert set_recorded_states(runs, again) == 0
 
 
-def test_a_server_that_answers_again_during_the_run_hears_of_its_end_at_once(
+def test_a_server_that_answers_again_gets_the_final_state_at_once(
     own_server: Settings, kill: Callable[[], None], run: Callable[..., RunReport]
 ) -> None:
-    port = httpx.URL(prefect_server.up(own_server).url).port
+    port = httpx.URL(prefect_server.server_daemon(own_server).up().url).port
     away, noticed = Event(), Event()
     back: list[str] = []
 
@@ -127,7 +127,7 @@ def test_a_server_that_answers_again_during_the_run_hears_of_its_end_at_once(
     def works(_: RunContext, __: Sandbox) -> NodeResult:
         kill()
         away.wait()
-        back.append(prefect_server.up(replace_port(own_server, port)).url)
+        back.append(prefect_server.server_daemon(replace_port(own_server, port)).up().url)
         noticed.wait()
         return NodeResult.success()
 
@@ -141,7 +141,7 @@ def replace_port(settings: Settings, port: int | None) -> Settings:
     return settings.model_copy(update={"server_port": port})
 
 
-def test_a_blueprint_that_fails_by_itself_is_no_outage(
+def test_an_error_of_the_blueprint_is_not_an_outage(
     own_server: Settings, run: Callable[..., RunReport]
 ) -> None:
     def raises(_: RunContext, __: Sandbox) -> NodeResult:
@@ -152,4 +152,4 @@ def test_a_blueprint_that_fails_by_itself_is_no_outage(
     with pytest.raises(Exception, match="the author's own server"):
         run(one, "c3", RunListener(), said.append)
     assert said == []
-    assert states(prefect_server.up(own_server).url)["the run"] == "FAILED"
+    assert states(prefect_server.server_daemon(own_server).up().url)["the run"] == "FAILED"

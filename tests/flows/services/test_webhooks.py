@@ -1,4 +1,4 @@
-"""Webhooks of GitHub: signed, taken once, and made into a run by the operator's rules."""
+"""GitHub webhooks: signature, replay protection, and the rules that start runs."""
 
 import hashlib
 import hmac
@@ -87,7 +87,7 @@ def test_nothing_else_starts_a_run(event: str, payload: Payload) -> None:
     assert matching_start(event, payload, SETTINGS) is None
 
 
-def test_the_operator_says_what_starts_which_run() -> None:
+def test_rules_of_the_operator_replace_the_default_rules() -> None:
     rule = WebhookRule(
         on="issue labelled",
         label="review-me",
@@ -117,20 +117,20 @@ def sign(secret: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
-def test_words_of_nothing_but_lines_fit_the_form() -> None:
+def test_a_text_of_thousands_of_lines_is_cut_to_fit_the_form() -> None:
     intent = started("issues", labelled(body="a" + "\n" * 9_000 + "b")).parameters["intent"]
     assert len(str(intent)) < 20_000
     assert str(intent).endswith("lines omitted …]")
 
 
-def test_only_what_was_signed_with_the_secret_passes() -> None:
+def test_only_a_body_signed_with_the_secret_is_accepted() -> None:
     check_signature("right", b"{}", sign("right", b"{}"))
     for given in (sign("wrong", b"{}"), sign("right", b"{} "), "", "sha256=", "sha1=00"):
         with pytest.raises(WebhookRefused, match="signature does not fit"):
             check_signature("right", b"{}", given)
 
 
-def test_a_delivery_is_taken_once_whatever_id_it_comes_with(tmp_path: Path) -> None:
+def test_a_delivery_is_accepted_once_whatever_its_id(tmp_path: Path) -> None:
     Deliveries(tmp_path / "taken").record(b"{}", "one")
     with pytest.raises(WebhookRefused, match="accepted before"):
         Deliveries(tmp_path / "taken").record(b"{}", "two")
@@ -154,7 +154,7 @@ def test_each_issue_that_is_labelled_starts_a_run_of_its_own() -> None:
     assert started("issues", labelled()).once == ""
 
 
-def test_deliveries_are_forgotten_one_day(tmp_path: Path) -> None:
+def test_old_deliveries_are_forgotten(tmp_path: Path) -> None:
     note = Deliveries(tmp_path).record(b"{}", "one")
     long_ago = note.stat().st_mtime - KEEP_S - 1
     os.utime(note, (long_ago, long_ago))

@@ -1,4 +1,4 @@
-"""The worker: which one is kept, when it may be replaced, and what does not end it."""
+"""The worker: its version, when it may be replaced, and a retry that must not end it."""
 
 import asyncio
 import os
@@ -13,9 +13,9 @@ import pytest
 from anyio import CapacityLimiter
 
 from flows.config.settings import Settings
+from flows.services import daemon
 from flows.services.daemon import Daemon, RunningDaemon
-from flows.services.fingerprint import PROVIDER_VARIABLES, fingerprint
-from flows.services.worker import worker_daemon
+from flows.services.daemons import worker_daemon
 from sandbox.process_label import process_label
 
 
@@ -27,13 +27,13 @@ def made(tmp_path: Path) -> Callable[..., Daemon]:
     return make
 
 
-def test_it_is_another_one_with_another_limit(made: Callable[..., Daemon]) -> None:
+def test_another_limit_is_another_version(made: Callable[..., Daemon]) -> None:
     assert made().version() == made().version()
     assert made(max_runs=3).version() != made().version()
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "GITHUB_TOKEN", "HARNESS_MODEL", "DOCKER_HOST"])
-def test_it_is_another_one_with_another_key_or_setting(
+def test_another_key_or_setting_is_another_version(
     made: Callable[..., Daemon], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     before = made().version()
@@ -42,14 +42,15 @@ def test_it_is_another_one_with_another_key_or_setting(
     assert "a-word-of-mine" not in made().version()
 
 
-def test_code_that_changed_is_another_origin(tmp_path: Path) -> None:
-    (tmp_path / "rooms").mkdir()
-    file = tmp_path / "rooms" / "one.py"
+def test_changed_code_is_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "flows").mkdir()
+    file = tmp_path / "flows" / "one.py"
     file.touch()
-    before = fingerprint("secret", [tmp_path], PROVIDER_VARIABLES)
-    assert fingerprint("secret", [tmp_path], PROVIDER_VARIABLES) == before
+    monkeypatch.setattr(daemon, "_ROOT", tmp_path)
+    before = daemon.code_version()
+    assert daemon.code_version() == before
     os.utime(file, (2e9, 2e9))
-    assert fingerprint("secret", [tmp_path], PROVIDER_VARIABLES) != before
+    assert daemon.code_version() != before
 
 
 ONE_RUN = (
@@ -58,7 +59,7 @@ ONE_RUN = (
 )
 
 
-def test_it_is_idle_unless_a_run_is_under_it(made: Callable[..., Daemon]) -> None:
+def test_a_worker_is_idle_unless_it_executes_a_run(made: Callable[..., Daemon]) -> None:
     """A shell stands for the worker, and its child for a run."""
     one = made()
     assert one.idle("")
@@ -78,7 +79,7 @@ def test_it_is_idle_unless_a_run_is_under_it(made: Callable[..., Daemon]) -> Non
     assert idle == {"none": True, "under way": False, "over": True}
 
 
-def test_a_run_that_is_retried_before_it_is_gone_waits_and_ends_no_worker() -> None:
+def test_a_run_retried_before_its_process_ended_does_not_end_the_worker() -> None:
     from prefect.client.schemas.objects import FlowRun
     from prefect.client.schemas.responses import WorkerFlowRunResponse
 

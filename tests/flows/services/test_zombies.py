@@ -1,4 +1,4 @@
-"""A flow run that falls silent is seen to by the automations: crashed, or queued again."""
+"""Automations mark a flow run without heartbeat as crashed, or queue it again."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -35,7 +35,7 @@ def once_not(server: httpx.Client, run: str, state: str) -> dict[str, str]:
     return wait_until(another, every_s=0.5)
 
 
-def test_a_run_without_heartbeat_is_crashed(server: httpx.Client) -> None:
+def test_a_run_without_heartbeat_is_marked_as_crashed(server: httpx.Client) -> None:
     flow = server.post("/flows/", json={"name": "dies"}).json()["id"]
     asked = {"flow_id": flow, "state": {"type": "RUNNING"}}
     run = server.post("/flow_runs/", json=asked).json()["id"]

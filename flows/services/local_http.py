@@ -1,19 +1,25 @@
-"""Ports of this machine: choose one, listen on it, and see which process answers there."""
+"""HTTP servers of this machine: their ports, their health, and requests that they refuse."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from errno import EINVAL
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from contracts.errors import Unavailable
+from flows.config.settings import LOOPBACK_HOSTS
 
 _LISTEN = "0A"
 """The state of a listening socket in the kernel's tables."""
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _REQUIRED = (_TABLES[0], Path("/proc/thread-self/children"))
+
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+_SAME_SITE = (None, "same-origin", "none")
+"""Values of Sec-Fetch-Site: not a browser, a page of ours, an address that the user typed."""
 
 
 def listen_on(host: str, port: int) -> socket.socket:
@@ -63,6 +69,25 @@ def is_healthy(url: str, *, accept_refusal: bool = False) -> bool:
     return not response.is_server_error if accept_refusal else response.is_success
 
 
+def cross_site_reason(
+    method: str, headers: Mapping[str, str], *, any_host: bool = False
+) -> str | None:
+    """Return why the request is refused, or None if it is allowed. Header names are lower case.
+
+    The Host must be a loopback name unless `any_host`: an attacker's name may resolve to this
+    machine (DNS rebinding). A page of another site may link here, but change nothing.
+    """
+    host, origin = headers.get("host", ""), headers.get("origin")
+    if not any_host and _host_name(host) not in LOOPBACK_HOSTS:
+        return f"host {host!r} is not this machine"
+    # Sandboxed frames send `Origin: null`, which is no host and so refused too.
+    if origin is not None and origin.partition("://")[2] != host:
+        return f"the request comes from a page of another site, {origin!r}"
+    if method not in _SAFE_METHODS and headers.get("sec-fetch-site") not in _SAME_SITE:
+        return "the request comes from a page of another site"
+    return None
+
+
 def owns_port(pid: int, url: str) -> bool:
     """Return True if `pid` or one of its descendants listens on the port of this URL.
 
@@ -72,6 +97,7 @@ def owns_port(pid: int, url: str) -> bool:
     port = urlsplit(url).port
     if port is None or not all(path.exists() for path in _REQUIRED):
         return True
+    # /proc/net names the socket by its inode; only a process that has it open serves the port.
     sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     return any(not sockets.isdisjoint(_open_files(each)) for each in _process_tree(pid))
 
@@ -98,3 +124,10 @@ def _process_tree(pid: int) -> Iterator[int]:
         for task in Path("/proc", str(pid), "task").iterdir():
             for child in (task / "children").read_text().split():
                 yield from _process_tree(int(child))
+
+
+def _host_name(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:  # an unclosed bracket
+        return None
