@@ -27,7 +27,7 @@ from flows.plans.dependencies import plan_dependencies
 from flows.plans.reconcile import reconcile_plan
 from flows.plans.record import record_plan, record_plan_end, recorded_plan
 from flows.plans.report import PlanReport, plan_form
-from flows.plans.request import PlanRequest
+from flows.plans.request import NOT_ON_A_FORM, PlanRequest
 from flows.plans.run import (
     PlanDependencies,
     draft_plan,
@@ -67,7 +67,7 @@ class _PlanForm(PlanRequest):
     on_crashed=[reconcile_plan],
 )
 @expected_errors
-@request_form(model=_PlanForm, without=("intent", "intent_from", "flow_run"))
+@request_form(model=_PlanForm, without=NOT_ON_A_FORM)
 def run_plan(*, prompt: str, repo: str, ask_first: bool = True, **fields: Any) -> State[PlanReport]:
     """Make a plan and run it; `_PlanForm` makes the parameters."""
     check_required({"prompt": prompt, "repo": repo})

@@ -17,7 +17,7 @@ from flows.recall.curation import curate_run
 from flows.recall.library import configured_library, configured_notebook
 from flows.recall.rate import Look, rate_run
 from flows.runs import runs
-from flows.runs.layout import DIFF, TRAJECTORY
+from flows.runs.home import DIFF, TRAJECTORY
 from flows.runs.report import tools_line
 from memory.errors import NoteNotFound, PlaybookNotFound
 from memory.notes.notebook import Notebook

@@ -19,10 +19,9 @@ from prefect.states import Cancelled, Completed, Failed
 
 from contracts.errors import RunNotResumable
 from contracts.run import RunReport
-from flows.runs.home import write_in_home
-from flows.runs.layout import STATE_NOT_SET
-from flows.runs.lock import run_lock
+from flows.runs.home import STATE_NOT_SET, write_in_home
 from flows.runs.report import report_markdown
+from flows.runs.run_record import run_lock
 from flows.runs.runs import load_report, read_diff, try_read_record
 from flows.services.prefect_client import prefect_client
 

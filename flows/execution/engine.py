@@ -24,10 +24,8 @@ from flows.execution.run_state import RunState
 from flows.recall.notes import with_notes
 from flows.runs import checkpoint
 from flows.runs.checkpoint import Checkpoint, StartPoint
-from flows.runs.lock import run_lock
 from flows.runs.request import FlowRun, ResolvedRequest
-from flows.runs.resume import check_same_nodes
-from flows.runs.run_record import read_record, write_record
+from flows.runs.run_record import check_same_nodes, read_record, run_lock, write_record
 from flows.runs.signals import ignore_sigterm
 from nodes.execute import RunAgent
 from sandbox.repos import BaseCommit, fetch_base

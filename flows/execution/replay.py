@@ -12,12 +12,11 @@ from blueprints.find import find_blueprint
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid, RunNotReplayable
 from contracts.run import RunContext, RunReport
 from flows.execution.dependencies import RunDependencies
-from flows.execution.outcome import EgressLog
+from flows.execution.sandboxes import EgressLog
 from flows.runs.checkpoint import UsedBudget
-from flows.runs.layout import EGRESS, TRAJECTORY
+from flows.runs.home import EGRESS, TRAJECTORY
 from flows.runs.request import ResolvedRequest, new_run_id
-from flows.runs.resume import request_for
-from flows.runs.run_record import read_record
+from flows.runs.run_record import read_record, request_for
 from flows.runs.runs import find_run, read_report
 from nodes.agents.types import NO_CONVERSATIONS
 from providers.read_trajectory import TrajectoryDifference, first_difference

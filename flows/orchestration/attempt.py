@@ -11,14 +11,14 @@ from contracts.run import RunReport
 from flows.config.settings import load_settings
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.queue import record_queued, waiting_in_queue
 from flows.execution.reconcile import reconcile_run
 from flows.execution.telemetry import RunTrace, trace_run
 from flows.orchestration.artifacts import publish_report, publish_view
 from flows.orchestration.limits import wait_for_turn
 from flows.orchestration.node_tasks import node_task_runner, watch_in_log
-from flows.runs.layout import TRAJECTORY
+from flows.runs.home import TRAJECTORY
 from flows.runs.request import FlowRun, ResolvedRequest
+from flows.runs.run_record import record_queued, waiting_in_queue
 from flows.runs.runs import is_known, read_diff, read_entry, read_report, reported_at
 from flows.runs.signals import LOOK_S, LOOK_UNDER_WORKER_S, exit_when_cancelled, ignore_sigterm
 

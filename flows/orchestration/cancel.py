@@ -8,7 +8,7 @@ from time import monotonic, sleep
 
 from contracts.errors import RunNotRunning
 from flows.config.settings import Settings
-from flows.runs.layout import REPORT
+from flows.runs.home import REPORT
 from flows.runs.run_record import read_record
 from flows.runs.runs import RunEntry, find_run, read_entry
 from sandbox.process_label import has_exited, is_local, pid_of

@@ -14,8 +14,7 @@ from contracts.errors import SandboxLost
 from contracts.run import NodeResult, without_attempt
 from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.runs.checkpoint import Checkpoint, dumps
-from flows.runs.home import write_in_home
-from flows.runs.layout import CHECKPOINT
+from flows.runs.home import CHECKPOINT, write_in_home
 from nodes.agents.types import Conversation, ConversationStore, StillCurrent
 from nodes.types import Agentic, Compete, Node
 
