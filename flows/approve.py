@@ -20,7 +20,6 @@ from flows.orchestration.flow import (
     request_form,
     required_parameters,
 )
-from flows.orchestration.heartbeat import heartbeat
 from flows.orchestration.suspend import suspend_until_decided
 from flows.plans.compile import final_state, publish_report, run_steps, step_task_runner
 from flows.plans.dependencies import plan_dependencies
@@ -72,7 +71,7 @@ def run_plan(*, prompt: str, repo: str, ask_first: bool = True, **fields: Any) -
     """Make a plan and run it; `_PlanForm` makes the parameters."""
     check_required({"prompt": prompt, "repo": repo})
     run_id = str(flow_run.id)[-8:]
-    with heartbeat(), plan_dependencies(load_settings()) as deps:
+    with plan_dependencies(load_settings()) as deps:
         request = PlanRequest(prompt=prompt, repo=repo, flow_run=str(flow_run.id), **fields)
         if not _agreed(deps, run_id, request, ask_first=ask_first):
             _, plan = recorded_plan(deps.log, run_id, agreed=False)

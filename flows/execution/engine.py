@@ -1,8 +1,10 @@
 """One run from top to bottom: repository in, memory, nodes, work out, report.
 
-Knows nothing of Prefect: `flows/orchestration/attempt.py` calls `run_blueprint` from a flow.
+Knows nothing of Prefect: `flows/orchestration/compile.py` calls `run_blueprint` from a flow.
 """
 
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,7 +28,6 @@ from flows.runs import checkpoint
 from flows.runs.checkpoint import Checkpoint, StartPoint
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.run_record import check_same_nodes, read_record, run_lock, write_record
-from flows.runs.signals import ignore_sigterm
 from nodes.execute import RunAgent
 from sandbox.repos import BaseCommit, fetch_base
 from sandbox.workspace import clone_into_sandbox
@@ -228,3 +229,16 @@ def _context(
         env=env or {},
         options=request.options,
     )
+
+
+@contextmanager
+def ignore_sigterm() -> Iterator[None]:
+    """Ignore SIGTERM during the block, in which the process is ending already."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
