@@ -48,8 +48,6 @@ NEWEST = 200
 """Number of newest runs that are checked."""
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from prefect import State as PrefectState
     from prefect.client.schemas import FlowRun as PrefectRun
 
@@ -59,6 +57,9 @@ def reconcile_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectStat
 
     A run whose own process wrote its report is left unchanged.
     """
+    # Imports Prefect, which `harness runs cancel` does not need.
+    from flows.execution.end_state import crash_open_tasks
+
     settings, run_id = load_settings(), str(flow_run.id)[-8:]
     dependencies = build_dependencies(settings)
     record_late(dependencies)
@@ -134,22 +135,6 @@ def _attempt(run_id: str, repair: Callable[[str], bool]) -> bool:
     except Exception:  # noqa: BLE001 - a door: one damaged run holds up no other
         _log.exception("run %s could not be brought up to date", run_id)
         return False
-
-
-def crash_open_tasks(flow_run_id: "UUID", message: str | None) -> None:
-    """Set the running task runs of this flow run to Crashed."""
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas import filters
-    from prefect.client.schemas.objects import StateType
-    from prefect.states import Crashed
-
-    running = filters.TaskRunFilterStateType(any_=[StateType.RUNNING])
-    with get_client(sync_client=True) as client:
-        for task in client.read_task_runs(
-            flow_run_filter=filters.FlowRunFilter(id=filters.FlowRunFilterId(any_=[flow_run_id])),
-            task_run_filter=filters.TaskRunFilter(state=filters.TaskRunFilterState(type=running)),
-        ):
-            client.set_task_run_state(task.id, Crashed(message=message), force=True)
 
 
 def reconcile_run(

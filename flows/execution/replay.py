@@ -3,15 +3,16 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from blueprints.engine import NodeRunner, RunListener, run_nodes
 from blueprints.find import find_blueprint
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid, RunNotReplayable
-from contracts.run import RunContext, RunReport
+from contracts.run import RunReport
 from flows.execution.dependencies import RunDependencies
+from flows.execution.engine import new_context
 from flows.execution.sandboxes import EgressLog
 from flows.runs.checkpoint import UsedBudget
 from flows.runs.home import EGRESS, TRAJECTORY
@@ -109,15 +110,10 @@ def _do(
         dependencies.open_sandbox(request, run_id, EgressLog(folder / EGRESS), None) as opened,
     ):
         clone_into_sandbox(opened.sandbox, base, branch)
-        ctx = RunContext(
-            run_id=run_id,
+        ctx = replace(
+            new_context(request.inside_sandbox(base.forked_at), run_id),
             work_dir=opened.sandbox.work_dir,
-            intent=request.intent,
-            repo=request.repo,
-            agent=request.agent,
-            model=request.model,
             env={**dependencies.env, **opened.env},
-            options=request.inside_sandbox(base.forked_at).options,
         )
         run_node = NodeRunner(opened.sandbox, run_agent, listener=watch, redact=dependencies.redact)
         with suppress(ModelUnavailable, OptionInvalid):  # no recorded reply is left

@@ -197,8 +197,7 @@ def attempt_run(
                     trace.dependencies(dependencies),
                     run_id=run_id,
                     flow_run=this,
-                    perform=trace.perform(node_task_runner()),
-                    lanes=lambda: trace.perform(node_task_runner()),
+                    make_wrapper=lambda: trace.perform(node_task_runner()),
                     watch=watch_in_log(watch),
                 )
         except (KeyboardInterrupt, TerminationSignal) as signal:

@@ -4,7 +4,6 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
@@ -47,10 +46,7 @@ def loads(text: str) -> RunReport:
     Raises:
         ValueError: the text is no report.
     """
-    data = json.loads(text)
-    known = {f.name for f in fields(RunReport)}
-    known_fields = {k: v for k, v in data.items() if k in known} if isinstance(data, dict) else data
-    return adapter().validate_python(known_fields)
+    return adapter().validate_json(text)
 
 
 def report_markdown(report: RunReport, diff: str) -> str:
