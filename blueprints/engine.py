@@ -1,7 +1,7 @@
 """The loop over nodes: run in order, pass results on, stop at the first failure.
 
 The engine does not know Prefect. A `WrapNode` function decides how a node is run: a plain call
-here, a Prefect task in `flows/orchestration/node_tasks.py`.
+here, a Prefect task in `flows/orchestration/tasks.py`.
 """
 
 from collections import Counter

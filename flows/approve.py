@@ -20,14 +20,13 @@ from flows.orchestration.flow import (
     request_form,
     required_parameters,
 )
-from flows.orchestration.heartbeat import heartbeat
 from flows.orchestration.suspend import suspend_until_decided
 from flows.plans.compile import final_state, publish_report, run_steps, step_task_runner
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.reconcile import reconcile_plan
 from flows.plans.record import record_plan, record_plan_end, recorded_plan
 from flows.plans.report import PlanReport, plan_form
-from flows.plans.request import PlanRequest
+from flows.plans.request import NOT_ON_A_FORM, PlanRequest
 from flows.plans.run import (
     PlanDependencies,
     draft_plan,
@@ -67,12 +66,12 @@ class _PlanForm(PlanRequest):
     on_crashed=[reconcile_plan],
 )
 @expected_errors
-@request_form(model=_PlanForm, without=("intent", "intent_from", "flow_run"))
+@request_form(model=_PlanForm, without=NOT_ON_A_FORM)
 def run_plan(*, prompt: str, repo: str, ask_first: bool = True, **fields: Any) -> State[PlanReport]:
     """Make a plan and run it; `_PlanForm` makes the parameters."""
     check_required({"prompt": prompt, "repo": repo})
     run_id = str(flow_run.id)[-8:]
-    with heartbeat(), plan_dependencies(load_settings()) as deps:
+    with plan_dependencies(load_settings()) as deps:
         request = PlanRequest(prompt=prompt, repo=repo, flow_run=str(flow_run.id), **fields)
         if not _agreed(deps, run_id, request, ask_first=ask_first):
             _, plan = recorded_plan(deps.log, run_id, agreed=False)

@@ -1,19 +1,24 @@
 """The flows of `prefect.yaml` that start runs; `flows/upkeep.py` has the others."""
 
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from prefect import State, flow
 from prefect.runtime import flow_run
 
+from blueprints.find import find_blueprint, installed_names
 from blueprints.library import fix_tests as _fix_tests
 from blueprints.library import implement as _implement
 from blueprints.library import review as _review
 from blueprints.library import upgrade_deps as _upgrade_deps
+from blueprints.types import Blueprint
+from contracts.errors import BlueprintNotFound
 from contracts.run import RunReport
 from flows.config.settings import load_settings
 from flows.execution.reconcile import reconcile_flow_run
 from flows.execution.wiring import build_dependencies
-from flows.orchestration.allowed_blueprints import find_allowed_blueprint
 from flows.orchestration.compile import NO_REPO, blueprint_flow, compile_blueprint, run_name
 from flows.orchestration.flow import (
     check_required,
@@ -51,3 +56,33 @@ def run_blueprint(*, blueprint: str, repo: str, **fields: Any) -> State[RunRepor
     found = find_allowed_blueprint(blueprint, load_settings().allowed_blueprints, repo=repo)
     run = blueprint_flow(found, build_dependencies, blueprint_ref=blueprint)
     return run(repo=repo, **fields)
+
+
+def find_allowed_blueprint(ref: str, patterns: Sequence[str], *, repo: str) -> Blueprint:
+    """Load the blueprint of this name or reference, if the form may name it.
+
+    A blueprint is code that runs on the worker's machine. A user who may fill in a form does not
+    therefore get the right to run code there.
+
+    Raises:
+        BlueprintNotFound: it does not exist, or no pattern allows the reference.
+        BlueprintInvalid: it cannot be loaded, or it lies in `repo`.
+    """
+    if ":" in ref and not any(_allows(pattern, ref) for pattern in patterns):
+        raise BlueprintNotFound(
+            f"this deployment may not load the blueprint {ref!r}. Allowed: "
+            f"{', '.join((*installed_names(), *patterns))}. Add it to the setting "
+            "`allowed_blueprints`"
+        )
+    return find_blueprint(ref, repo=repo)
+
+
+def _allows(pattern: str, ref: str) -> bool:
+    wanted, _, wanted_attribute = pattern.rpartition(":")
+    place, _, attribute = ref.rpartition(":")
+    if not fnmatchcase(attribute, wanted_attribute):
+        return False
+    if not place.endswith(".py"):
+        return place == wanted
+    path, allowed = Path(place).resolve(), Path(wanted).expanduser()
+    return allowed.is_absolute() and path.match(str(allowed))

@@ -7,12 +7,12 @@ from prefect.settings import get_current_settings
 
 from flows.config.memory import load_memory_settings
 from flows.config.settings import load_settings
-from flows.execution.cancel_waiting import cancel_waiting_runs
 from flows.execution.end_state import set_recorded_states
 from flows.execution.reconcile import reconcile_lost_runs
 from flows.execution.wiring import build_dependencies, docker_engine, sandbox_owner
-from flows.orchestration.memory_tasks import publish_curation
+from flows.orchestration.cancel import cancel_waiting_runs
 from flows.orchestration.suspend import resume_all_decided
+from flows.orchestration.tasks import publish_curation
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.reconcile import cancel_waiting_plans
 from flows.recall.curation import curate_run, curate_since, curate_uncurated, parse_age

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from app.cli.run import AllowChange
 from app.terminal.files import read_intent
 from app.terminal.identity import user_name
-from app.terminal.options import AllowChange, AsJson
+from app.terminal.options import AsJson
 from app.terminal.output import (
     print_json,
     print_line,
@@ -25,8 +26,7 @@ from flows.plans.report import PlanReport, plan_lines
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies, draft_plan, missing_grants, record_agreed_plan
 from flows.plans.start import after_decision_line, resume_flow_run, run_plan_in_prefect
-from flows.runs.check_request import check_patterns
-from flows.runs.request import new_run_id
+from flows.runs.request import check_patterns, new_run_id
 from nodes.text import check_text, escape_invisible
 from policy.plan.registry import plain_json
 from policy.types import ApprovalStatus, Plan

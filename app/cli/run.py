@@ -8,52 +8,57 @@ import typer
 
 from app.terminal.files import read_intent
 from app.terminal.live import live_view
-from app.terminal.options import AllowChange
 from app.terminal.output import print_json, print_line, print_message, print_report
 from blueprints.find import find_blueprint
 from contracts.errors import HarnessError, Interrupted, OptionInvalid, RunNotFound
 from contracts.run import RunReport
-from flows.config.resolve import resolve_request
 from flows.config.settings import Settings, load_settings
-from flows.execution.wiring import build_dependencies
+from flows.execution.wiring import build_dependencies, resolve_request
 from flows.orchestration.start import run_in_prefect
-from flows.runs.addresses import without_password
-from flows.runs.fields import DESCRIPTIONS
 from flows.runs.home import create_home
 from flows.runs.report import to_json
 from flows.runs.request import ResolvedRequest, RunRequest, new_run_id
 from flows.runs.run_record import read_record
 from flows.runs.runs import read_report
 from flows.services.daemon import start_detached
+from sandbox.redaction import redact_url
+
+_FIELDS = RunRequest.model_fields
+
+AllowChange = Annotated[
+    list[str] | None, typer.Option(metavar="GLOB", help=_FIELDS["allow_change"].description)
+]
 
 EXIT_CODES = {"cancelled": 130, "waiting": 4}
 """Exit codes by the status of an unsuccessful run; 1 for every other status."""
 
 
 def run(
-    blueprint: Annotated[str, typer.Argument(help=DESCRIPTIONS["blueprint"])],
-    repo: Annotated[str, typer.Option(help=DESCRIPTIONS["repo"])] = ".",
-    intent: Annotated[str, typer.Option(help=DESCRIPTIONS["intent"])] = "",
+    blueprint: Annotated[str, typer.Argument(help=_FIELDS["blueprint"].description)],
+    repo: Annotated[str, typer.Option(help=_FIELDS["repo"].description)] = ".",
+    intent: Annotated[str, typer.Option(help=_FIELDS["intent"].description)] = "",
     intent_from: Annotated[
         Path | None, typer.Option(help="File with the intent, such as an issue; - reads stdin.")
     ] = None,
     untrusted: Annotated[
         bool, typer.Option("--untrusted", help="The text of --intent-from is not trusted.")
     ] = False,
-    ref: Annotated[str, typer.Option(help=DESCRIPTIONS["ref"])] = "",
-    agent: Annotated[str, typer.Option(help=DESCRIPTIONS["agent"])] = "configured",
-    model: Annotated[str, typer.Option(help=DESCRIPTIONS["model"])] = "",
-    push: Annotated[bool, typer.Option("--push", help=DESCRIPTIONS["push"])] = False,
+    ref: Annotated[str, typer.Option(help=_FIELDS["ref"].description)] = "",
+    agent: Annotated[str, typer.Option(help=_FIELDS["agent"].description)] = "configured",
+    model: Annotated[str, typer.Option(help=_FIELDS["model"].description)] = "",
+    push: Annotated[bool, typer.Option("--push", help=_FIELDS["push"].description)] = False,
     options: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help=DESCRIPTIONS["options"]),
+        typer.Option("--set", metavar="NAME=VALUE", help=_FIELDS["options"].description),
     ] = None,
-    budget_usd: Annotated[float | None, typer.Option(help=DESCRIPTIONS["budget_usd"])] = None,
-    user: Annotated[str, typer.Option(help=DESCRIPTIONS["user"])] = "",
-    company: Annotated[str, typer.Option(help=DESCRIPTIONS["company"])] = "",
+    budget_usd: Annotated[
+        float | None, typer.Option(help=_FIELDS["budget_usd"].description)
+    ] = None,
+    user: Annotated[str, typer.Option(help=_FIELDS["user"].description)] = "",
+    company: Annotated[str, typer.Option(help=_FIELDS["company"].description)] = "",
     allow_change: AllowChange = None,
     wait_approvals: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help=DESCRIPTIONS["wait_approvals_s"])
+        float | None, typer.Option(metavar="SECONDS", help=_FIELDS["wait_approvals_s"].description)
     ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Start the run in the background and return.")
@@ -130,7 +135,7 @@ def _execute(
     *,
     as_json: bool,
 ) -> RunReport:
-    title = f"{request.definition.name} {run_id} on {without_password(request.repo)}"
+    title = f"{request.definition.name} {run_id} on {redact_url(request.repo)}"
     try:
         with live_view(title, quiet=as_json) as listener:
             return run_in_prefect(

@@ -19,10 +19,9 @@ from app.terminal.output import (
     print_table,
 )
 from flows.config.settings import load_settings
-from flows.runs.layout import TRAJECTORY
+from flows.runs.home import TRAJECTORY
 from flows.runs.report import to_json
-from flows.runs.resume import find_resumable
-from flows.runs.runs import find_run, list_runs, read_diff, read_report
+from flows.runs.runs import find_resumable, find_run, list_runs, read_diff, read_report
 from nodes.text import escape_invisible, strip_control_characters
 from providers.trajectory import event_line, read_trajectory
 

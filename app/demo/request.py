@@ -6,8 +6,8 @@ from pathlib import Path
 from blueprints.find import find_blueprint
 from contracts.errors import ModelUnavailable
 from flows.config.environment import environment
-from flows.config.resolve import resolve_request
 from flows.config.settings import Settings
+from flows.execution.wiring import resolve_request
 from flows.runs.request import ResolvedRequest, RunRequest
 from providers.models import check_key
 from sandbox.git import OURS, RuledGit

@@ -5,13 +5,8 @@ from typing import Annotated
 import typer
 
 from contracts.errors import OptionInvalid
-from flows.runs.fields import DESCRIPTIONS
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-
-AllowChange = Annotated[
-    list[str] | None, typer.Option(metavar="GLOB", help=DESCRIPTIONS["allow_change"])
-]
 
 MAX_ROWS = 1_000_000
 """Upper bound of `--limit`: SQLite rejects numbers above 2**63."""

@@ -65,14 +65,7 @@ Log = Annotated[EventLog, Depends(open_log)]
 @router.post("/prompts", status_code=201)
 def draft(body: PromptBody, dependencies: PlanDependency, response: Response) -> PlanAnswer:
     """Make a plan from a prompt; nothing is run. A small model may take a minute."""
-    request = PlanRequest(
-        prompt=body.prompt,
-        repo=body.repo,
-        grants=body.grants,
-        allow_change=body.allow_change,
-        intent=body.intent,
-        intent_from=body.intent_from if body.intent is not None else "",
-    )
+    request = PlanRequest(**dict(body))
     made = plan_answer(plan_state(dependencies, record_draft(dependencies, request)))
     response.headers["Location"] = f"/plans/{made.id}"
     return made

@@ -7,26 +7,20 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from flows.audit.approval_text import approval_json
 from flows.plans.report import PlanStatus
+from flows.plans.request import PlanPrompt
 from flows.plans.state import PlanState
-from flows.runs.addresses import without_password
 from policy.types import Approval, ApprovalStatus
+from sandbox.redaction import redact_url
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class PromptBody(_Body):
+class PromptBody(PlanPrompt):
     """A prompt, and what its plan may work on."""
 
     prompt: str = Field(min_length=1, max_length=100_000, pattern=r"\S")
-    repo: str = Field(min_length=1, description="Folder, git repository or URL to work on.")
-    grants: frozenset[str] = Field(frozenset(), description="Capabilities, or `release:TAG`.")
-    allow_change: tuple[str, ...] = Field(
-        (), description="Patterns of protected files that the plan may push changed."
-    )
-    intent: str | None = Field(None, description="Untrusted text to work on.")
-    intent_from: str = Field("the request", description="Source of that text.")
 
 
 class RunBody(_Body):
@@ -114,7 +108,7 @@ def plan_answer(state: PlanState) -> PlanAnswer:
             **report,
             "id": state.report.run_id,
             "agreed": state.agreed,
-            "repo": without_password(state.request.repo),
+            "repo": redact_url(state.request.repo),
             "grants": sorted(state.request.grants),
             "allow_change": list(state.request.allow_change),
             "missing_grants": sorted(state.missing_grants),

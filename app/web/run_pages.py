@@ -16,7 +16,7 @@ from flows.execution.wiring import open_event_log
 from flows.recall.curation import Look, curate_run, rate_run
 from flows.recall.library import configured_library, configured_notebook
 from flows.runs import runs
-from flows.runs.layout import DIFF, TRAJECTORY
+from flows.runs.home import DIFF, TRAJECTORY
 from flows.runs.report import tools_line
 from memory.errors import NoteNotFound, PlaybookNotFound
 from memory.notes.notebook import Notebook

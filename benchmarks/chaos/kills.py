@@ -17,7 +17,7 @@ from uuid import UUID
 
 from benchmarks.chaos.stage import Process, Stage, wait_for
 from flows.runs.checkpoint import read
-from flows.runs.layout import ASKED, CHECKPOINT, REPORT
+from flows.runs.home import CHECKPOINT, RECORD, REPORT
 from flows.runs.run_record import read_record
 from flows.services import gateway, prefect_server
 from flows.services.daemon import RunningDaemon
@@ -61,7 +61,7 @@ def _of_command(strike: Strike, mend: Callable[[Stage], None] | None = None) -> 
     def kill(made: Stage, at_s: float) -> Death:
         run_id = token_hex(4)
         with made.start(run_id, SIX) as process:
-            wait_for(made.settings.runs / run_id / ASKED, process)
+            wait_for(made.settings.runs / run_id / RECORD, process)
             sleep(at_s)
             strike(made, process)
             process.wait(timeout=300)
@@ -79,7 +79,7 @@ def _of_command(strike: Strike, mend: Callable[[Stage], None] | None = None) -> 
 
 def _again(made: Stage, run_id: str) -> Process:
     """Go on with the run; one that the command line refused to begin is asked for anew."""
-    if (made.settings.runs / run_id / ASKED).exists():
+    if (made.settings.runs / run_id / RECORD).exists():
         return made.command("runs", "resume", run_id, "--json")
     return made.start(run_id, SIX)
 

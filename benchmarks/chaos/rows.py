@@ -20,7 +20,7 @@ from benchmarks.chaos.stage import Stage, stage, wait_for
 from benchmarks.row import Row
 from flows.execution.wiring import sandbox_owner
 from flows.recall.library import configured_library
-from flows.runs.layout import ASKED
+from flows.runs.home import RECORD
 from sandbox.engine import DockerEngine
 from sandbox.reap import list_sandboxes
 
@@ -88,7 +88,7 @@ def _whole(made: Stage) -> tuple[str, float]:
     """An undisturbed run: its tree, and how long it took from the first sign of it."""
     run_id = token_hex(4)
     with made.start(run_id, SIX) as process:
-        wait_for(made.settings.runs / run_id / ASKED, process)
+        wait_for(made.settings.runs / run_id / RECORD, process)
         began = monotonic()
         if process.wait(timeout=300):
             raise RuntimeError(f"an undisturbed run failed: {_last_said(made)}")

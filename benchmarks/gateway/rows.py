@@ -18,7 +18,7 @@ from benchmarks.gateway.process import SECRET
 from benchmarks.row import Row
 from contracts.agents import NATIVE
 from contracts.model_access import TokenSpec
-from flows.runs.layout import TRAJECTORY
+from flows.runs.home import TRAJECTORY
 from providers.account import MAX_CONCURRENT
 from providers.client import Gateway
 from providers.gateway_api import RunTerms

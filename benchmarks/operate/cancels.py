@@ -13,7 +13,7 @@ from benchmarks.chaos.stage import Process, Stage
 from benchmarks.operate.worked import WAITS, deployment_id, start
 from benchmarks.row import Row
 from flows.execution.wiring import sandbox_owner
-from flows.runs.layout import REPORT
+from flows.runs.home import REPORT
 from flows.runs.runs import read_report
 from flows.services.prefect_server import prefect_client
 from sandbox.engine import DockerEngine

@@ -12,7 +12,7 @@ from contracts.run import NodeResult, RunContext, RunReport, without_attempt
 from flows.audit.event_log import AppendEvents
 from flows.recall.notes import NodeRequest, PromptBlock, RunNotes
 from flows.runs.checkpoint import StartPoint
-from flows.runs.layout import EGRESS, TRAJECTORY
+from flows.runs.home import EGRESS, TRAJECTORY
 from flows.runs.report import to_json
 from flows.runs.request import ResolvedRequest, repo_name
 from flows.runs.trajectory_events import (
@@ -239,10 +239,11 @@ class RunEvents:
         return list(reached.values())
 
     def _intent_entity(self) -> Entity:
-        source = self._request.intent_from
-        label = Label(taint=frozenset({source} if source else ()))
+        sources = self._request.taint[1:]
         return text_entity(
-            self._redact(self._request.intent), origin=source or "prompt", label=label
+            self._redact(self._request.intent),
+            origin=sources[0] if sources else "prompt",
+            label=Label(taint=frozenset(sources)),
         )
 
     def _repository_entity(self, commit: str) -> Entity:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import AfterValidator
 
@@ -50,20 +50,6 @@ def absolute_path(path: Path, start: Path = Path()) -> Path:
 
 ConfigPath = Annotated[Path, AfterValidator(relative_to_config)]
 """A path; if it is relative, it starts at the folder of `harness.toml`."""
-
-
-class SettingsSources(NamedTuple):
-    """Everything that settings are read from; equal sources give equal settings."""
-
-    environ: tuple[tuple[str, str], ...]
-    file: bytes
-
-
-def settings_sources() -> SettingsSources:
-    """Return the current sources of settings."""
-    file = config_file()
-    ours = (pair for pair in os.environ.items() if pair[0].upper().startswith(VARIABLE_PREFIX))
-    return SettingsSources(tuple(sorted(ours)), file.read_bytes() if file.is_file() else b"")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from contracts.entity import Label
 from contracts.model_access import GuardBounds
 from flows.config.environment import ConfigPath
 from flows.config.tables import SettingsTable, load_table
-from flows.runs.request import ResolvedRequest, repo_name
+from flows.runs.request import ResolvedRequest
 from policy.authority import Authority, FileLabels
 from policy.guard.guard import SECRET_FILES
 from policy.guard.protected import PROTECTED
@@ -92,9 +92,8 @@ class PolicySettings(SettingsTable):
         """Return the bounds for the guard of this run's agents; None if the guard is off."""
         if not self.guard:
             return None
-        repo, source = f"repo:{repo_name(request.repo)}", request.intent_from
         return GuardBounds(
-            taint=(repo, source) if source else (repo,),
+            taint=request.taint,
             protected=self.protected,
             secret=self.secret,
             hosts=(*hosts, *request.definition.egress),

@@ -9,7 +9,6 @@ a run works on.
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from tomllib import TOMLDecodeError
 from typing import Annotated, Literal
@@ -28,10 +27,8 @@ from contracts.errors import SettingsInvalid
 from flows.config.environment import (
     VARIABLE_PREFIX,
     ConfigPath,
-    SettingsSources,
     absolute_path,
     config_file,
-    settings_sources,
 )
 from providers.gateway_api import Price
 from sandbox.spec import SandboxLimits
@@ -226,7 +223,7 @@ def load_settings() -> Settings:
         SettingsInvalid: a value cannot be used, or the file cannot be read or is not TOML.
     """
     with settings_errors():
-        settings = _read(settings_sources())
+        settings = Settings()
     return settings.model_copy(update={"home": absolute_path(settings.home)})
 
 
@@ -260,12 +257,6 @@ def settings_errors(table: str = "") -> Iterator[None]:
         raise SettingsInvalid(f"{config_file()} is not TOML: {error}") from error
     except OSError as error:
         raise SettingsInvalid(f"{config_file()} cannot be read: {error.strerror}") from error
-
-
-@lru_cache(maxsize=2)
-def _read(_: SettingsSources) -> Settings:
-    """A run asks seven times, and pydantic takes 10 ms."""
-    return Settings()
 
 
 def _quoted_value(place: str, error: ErrorDetails) -> str:

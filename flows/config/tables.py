@@ -3,14 +3,14 @@
 import logging
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache
 from tomllib import loads
 from typing import ClassVar, TypeVar
 
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from contracts.errors import SettingsInvalid
-from flows.config.environment import SettingsSources, config_file, settings_sources
+from flows.config.environment import config_file, environment
 from flows.config.settings import settings_errors
 
 
@@ -52,35 +52,34 @@ def load_table(kind: type[T]) -> T:
             or the file is not TOML.
     """
     with settings_errors(kind.table):
-        found = settings_sources()
-        _check_variables(kind, found)
-        table: T = _read_table(kind, found)
-    return table
+        _check_variables(kind)
+        for place, replacement in _removed(kind):
+            _warn_removed(place, replacement)
+        return kind()
 
 
-@lru_cache(maxsize=8)
-def _read_table(kind: type[T], found: SettingsSources) -> T:
-    for place, now in _removed(kind, found):
-        _log.warning("%s has no effect any more, remove it: %s", place, now)
-    return kind()
+@cache
+def _warn_removed(place: str, replacement: str) -> None:
+    """Warn of a removed setting. Cached: settings are read often, and one warning is enough."""
+    _log.warning("%s has no effect any more, remove it: %s", place, replacement)
 
 
-def _removed(kind: type[SettingsTable], found: SettingsSources) -> Iterator[tuple[str, str]]:
-    """Give each place where a removed setting is set and not off, with its replacement."""
+def _removed(kind: type[SettingsTable]) -> Iterator[tuple[str, str]]:
+    """Yield each place where a removed setting is set and not off, with its replacement."""
     values = _read(kind.table)
     for name, now in kind.removed.items():
         if values.get(name, False) is not False:
             yield f"setting '{kind.table}.{name}' in {config_file()}", now
         variable = f"HARNESS_{kind.table.upper()}_{name.upper()}"
-        if any(one.upper() == variable for one, _ in found.environ):
+        if variable in map(str.upper, environment()):
             yield f"the variable {variable}", now
 
 
-def _check_variables(kind: type[SettingsTable], found: SettingsSources) -> None:
+def _check_variables(kind: type[SettingsTable]) -> None:
     """Refuse mistyped variables: pydantic ignores them, unlike unknown names in the file."""
     prefix = f"HARNESS_{kind.table.upper()}_"
     known = {f"{prefix}{field.upper()}" for field in (*kind.model_fields, *kind.removed)}
-    for variable, _ in found.environ:
+    for variable in environment():
         whole = variable.upper()
         name = whole if whole.startswith(f"{prefix}_") else whole.partition("__")[0]
         if name.startswith(prefix) and name not in known:

@@ -10,7 +10,7 @@ from blueprints.types import Blueprint
 from contracts.model_access import GuardBounds
 from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.audit.event_log import AppendEvents
-from flows.execution.pull_requests import OpenPullRequest
+from flows.execution.forge import OpenPullRequest
 from flows.recall.notes import RunNotes
 from flows.recall.playbooks import RunMemory
 from flows.runs.checkpoint import UsedBudget

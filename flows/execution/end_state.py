@@ -10,19 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from prefect import State
+from prefect import State, get_client
 from prefect.client.schemas import filters
 from prefect.client.schemas.actions import ArtifactCreate
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import StateType, TaskRun
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
-from prefect.states import Cancelled, Completed, Failed
+from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from contracts.errors import RunNotResumable
 from contracts.run import RunReport
-from flows.runs.home import write_in_home
-from flows.runs.layout import STATE_NOT_SET
-from flows.runs.lock import run_lock
+from flows.runs.home import STATE_NOT_SET, write_in_home
 from flows.runs.report import report_markdown
+from flows.runs.run_record import run_lock
 from flows.runs.runs import load_report, read_diff, try_read_record
 from flows.services.prefect_server import prefect_client
 
@@ -55,14 +54,14 @@ def set_recorded_states(runs: Path, api: str) -> int:
     Raises:
         PrefectUnavailable: the server does not answer.
     """
-    noted = sorted(runs.glob(f"*/{STATE_NOT_SET}"))
-    if not noted:
+    notes = sorted(runs.glob(f"*/{STATE_NOT_SET}"))
+    if not notes:
         return 0
     with prefect_client(api) as client:
-        return sum(_set_noted(client, runs, note, api) for note in noted)
+        return sum(_set_recorded(client, runs, note, api) for note in notes)
 
 
-def _set_noted(client: "SyncPrefectClient", runs: Path, note: Path, api: str) -> bool:
+def _set_recorded(client: "SyncPrefectClient", runs: Path, note: Path, api: str) -> bool:
     own = note.parent
     try:
         with run_lock(runs, own.name):
@@ -87,14 +86,7 @@ def _set(client: "SyncPrefectClient", flow_run: UUID, report: RunReport, diff: s
     state = client.read_flow_run(flow_run).state
     if state is not None and state.is_final() and not state.is_crashed():
         return  # the server has the final state
-    for task in client.read_task_runs(
-        flow_run_filter=filters.FlowRunFilter(id=filters.FlowRunFilterId(any_=[flow_run])),
-        task_run_filter=filters.TaskRunFilter(
-            state=filters.TaskRunFilterState(
-                type=filters.TaskRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING])
-            )
-        ),
-    ):
+    for task in _open_task_runs(client, flow_run):
         client.set_task_run_state(task.id, _task_state(task.name, report), force=True)
     client.create_artifact(
         ArtifactCreate(
@@ -106,6 +98,21 @@ def _set(client: "SyncPrefectClient", flow_run: UUID, report: RunReport, diff: s
         )
     )
     client.set_flow_run_state(flow_run, end_state(report), force=True)
+
+
+def crash_open_tasks(flow_run_id: UUID, message: str | None) -> None:
+    """Set the open task runs of this flow run to Crashed."""
+    with get_client(sync_client=True) as client:
+        for task in _open_task_runs(client, flow_run_id):
+            client.set_task_run_state(task.id, Crashed(message=message), force=True)
+
+
+def _open_task_runs(client: "SyncPrefectClient", flow_run: UUID) -> list[TaskRun]:
+    is_open = filters.TaskRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING])
+    return client.read_task_runs(
+        flow_run_filter=filters.FlowRunFilter(id=filters.FlowRunFilterId(any_=[flow_run])),
+        task_run_filter=filters.TaskRunFilter(state=filters.TaskRunFilterState(type=is_open)),
+    )
 
 
 def _task_state(name: str, report: RunReport) -> State[object]:

@@ -1,9 +1,11 @@
 """One run from top to bottom: repository in, memory, nodes, work out, report.
 
-Knows nothing of Prefect: `flows/orchestration/attempt.py` calls `run_blueprint` from a flow.
+Knows nothing of Prefect: `flows/orchestration/compile.py` calls `run_blueprint` from a flow.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -17,20 +19,16 @@ from blueprints.engine import (
 )
 from contracts.errors import RunNotResumable
 from contracts.run import RunContext, RunReport
-from contracts.sandbox import PersistentSandbox, Sandbox
+from contracts.sandbox import Sandbox
 from flows.audit.approval_text import resume_point
 from flows.audit.run_events import log_sizes
 from flows.execution.dependencies import RunDependencies
 from flows.execution.run_state import RunState
 from flows.recall.notes import with_notes
 from flows.runs import checkpoint
-from flows.runs.checkpoint import Checkpoint, StartPoint
-from flows.runs.lock import run_lock
+from flows.runs.checkpoint import StartPoint
 from flows.runs.request import FlowRun, ResolvedRequest
-from flows.runs.resume import check_same_nodes
-from flows.runs.run_record import read_record, write_record
-from flows.runs.signals import ignore_sigterm
-from nodes.execute import RunAgent
+from flows.runs.run_record import check_same_nodes, read_record, run_lock, write_record
 from sandbox.repos import BaseCommit, fetch_base
 from sandbox.workspace import clone_into_sandbox
 
@@ -41,15 +39,15 @@ def run_blueprint(
     *,
     run_id: str,
     flow_run: FlowRun | None = None,
-    perform: WrapNode = call_directly,
-    lanes: Callable[[], WrapNode] = lambda: call_directly,
+    make_wrapper: Callable[[], WrapNode] = lambda: call_directly,
     watch: RunListener | None = None,
 ) -> RunReport:
     """Run the blueprint on the repository and return the report.
 
     A stopped run with this id continues in the same files and does not repeat finished nodes.
     The report is saved, and the work so far is on the run's branch, even if a node fails or
-    raises. `perform` wraps each node, `lanes` makes the wrapper for nodes that run in parallel.
+    raises. `make_wrapper` makes the function that executes the nodes one after the other; it is
+    called once for the run and once for each lane of a parallel node.
 
     Raises:
         BadInput: the repository or the ref cannot be used.
@@ -58,6 +56,7 @@ def run_blueprint(
         WorkRefused: the sandbox returned something other than the commits it promised.
     """
     is_new = not (dependencies.runs / run_id).exists()
+    # Before the lock, which creates the folder of the run: a bad repository leaves no run.
     base = _fetch_base(request, dependencies) if is_new else None
     with run_lock(dependencies.runs, run_id):
         start = _start_point(request, dependencies, run_id, base)
@@ -67,15 +66,13 @@ def run_blueprint(
             run = RunState(request, start, folder, run_id, flow_run, dependencies, append, notes)
             try:
                 if start.checkpoint.ended is None:
-                    _run_nodes(run, request, dependencies, perform, lanes, watch or RunListener())
+                    _run_nodes(run, request, dependencies, make_wrapper, watch or RunListener())
                 else:
-                    run.ctx = replace(
-                        _context(request, run_id=run_id), results=start.checkpoint.ended
-                    )
+                    run.ctx = replace(new_context(request, run_id), results=start.checkpoint.ended)
                 run.delivery.publish()
                 run.load_approvals()
                 run.push_if_asked()
-            except BaseException as error:
+            except BaseException as error:  # recorded and raised again, Ctrl-C too
                 with ignore_sigterm():
                     run.finish(error)
                 raise
@@ -85,18 +82,29 @@ def run_blueprint(
 def _start_point(
     request: ResolvedRequest, dependencies: RunDependencies, run_id: str, base: BaseCommit | None
 ) -> StartPoint:
-    """Return the run's checkpoint, or for a new run one with only the base commit."""
+    """Return the run's checkpoint, or for a new run one with only the base commit.
+
+    A resumed run continues with what a person has approved since it stopped.
+    """
     folder = dependencies.runs / run_id
     record = read_record(folder)
     if record is not None:
         check_same_nodes(record, request.definition)
     saved = checkpoint.read(folder, request.repo)
-    if saved is not None:
-        saved = checkpoint.resume_checkpoint(saved)
-        return StartPoint(_after_approvals(saved, request, dependencies, run_id), resumed=True)
-    if record is not None and not record.queued:
-        raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
-    return StartPoint(checkpoint.write_first(folder, base or _fetch_base(request, dependencies)))
+    if saved is None:
+        if record is not None and not record.queued:
+            raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
+        base = base or _fetch_base(request, dependencies)
+        return StartPoint(checkpoint.write_first(folder, base))
+    saved, bounds = checkpoint.resume_checkpoint(saved), dependencies.bounds(request)
+    with dependencies.open_approvals() as approvals:
+        # If the checkpoint lacks the work of an approved call, the agent may repeat that call. With
+        # network access it may not: the call may have had an effect outside already.
+        if bounds is not None and not bounds.hosts:
+            approvals.restore_used(run_id, used_since=checkpoint.written_at(folder))
+        known = approvals.list(run_id=run_id)
+    sizes = log_sizes(folder)
+    return StartPoint(resume_point(saved, request.definition, known, log_sizes=sizes), resumed=True)
 
 
 def _fetch_base(request: ResolvedRequest, dependencies: RunDependencies) -> BaseCommit:
@@ -109,125 +117,88 @@ def _fetch_base(request: ResolvedRequest, dependencies: RunDependencies) -> Base
     )
 
 
-def _after_approvals(
-    saved: Checkpoint, request: ResolvedRequest, dependencies: RunDependencies, run_id: str
-) -> Checkpoint:
-    """Return where a resumed run continues, given what a person has approved since it stopped.
-
-    If the checkpoint lacks the work of an approved call, the agent may repeat that call, unless
-    the sandbox has network access: then the call may already have had an effect outside.
-    """
-    folder, bounds = dependencies.runs / run_id, dependencies.bounds(request)
-    with dependencies.open_approvals() as approvals:
-        if bounds is not None and not bounds.hosts:
-            approvals.restore_used(run_id, used_since=checkpoint.written_at(folder))
-        known = approvals.list(run_id=run_id)
-    return resume_point(saved, request.definition, known, log_sizes=log_sizes(folder))
-
-
 def _run_nodes(
     run: RunState,
     request: ResolvedRequest,
     dependencies: RunDependencies,
-    perform: WrapNode,
-    lanes: Callable[[], WrapNode],
+    make_wrapper: Callable[[], WrapNode],
     watch: RunListener,
 ) -> None:
     """Open the agents and the sandbox, put the repository in, run the nodes, take the work out."""
-    saved, run_id = run.checkpoints.current, run.ctx.run_id
+    checkpoints, run_id = run.checkpoints, run.ctx.run_id
+    saved = checkpoints.current
     with (
         dependencies.open_agents(
-            request, run_id, run.folder, watch.on_line, run.used_budget, run.checkpoints.talks
+            request, run_id, run.folder, watch.on_line, run.used_budget, checkpoints.talks
         ) as run_agent,
         dependencies.open_sandbox(request, run_id, run.egress, saved.files) as opened,
     ):
         sandbox = opened.sandbox
-        run.checkpoints.prepare(sandbox)
         if saved.files is None:
             clone_into_sandbox(sandbox, saved.base, run.delivery.branch)
-        run.checkpoints.follow(sandbox)
-        run.ctx = _context(
-            request.inside_sandbox(saved.base.forked_at),
+        checkpoints.follow(sandbox)
+        run.ctx = replace(
+            new_context(request.inside_sandbox(saved.base.forked_at), run_id),
             env={**dependencies.env, **opened.env},
             work_dir=sandbox.work_dir,
             memory=run.recall(),
-            run_id=run_id,
         )
         notes = run.events.recording_notes(run.notes)
-        run_node = _node_runner(
-            run,
-            request,
+        run_node = NodeRunner(
             sandbox,
             with_notes(run_agent, notes, request, run_id),
-            perform=perform,
-            lanes=lanes,
-            watch=watch,
+            wrap=checkpoints.perform(make_wrapper(), request.model),
+            listener=watch,
             redact=dependencies.redact,
+            lane_hooks=LaneHooks(
+                wrap=lambda name, fork: checkpoints.perform_in_lane(
+                    make_wrapper(), request.model, name, fork
+                ),
+                saved_files=checkpoints.fork_of,
+                save_work=run.delivery.keep_lane,
+            ),
         )
         run.events.write_start()
         with _work_collected(run, sandbox):
             run_nodes(request.definition.nodes, run.ctx, run_node, checkpoint=run.node_finished)
 
 
-def _node_runner(
-    run: RunState,
-    request: ResolvedRequest,
-    sandbox: PersistentSandbox,
-    run_agent: RunAgent,
-    *,
-    perform: WrapNode,
-    lanes: Callable[[], WrapNode],
-    watch: RunListener,
-    redact: Callable[[str], str],
-) -> NodeRunner:
-    checkpoints, model = run.checkpoints, request.model
-    return NodeRunner(
-        sandbox,
-        run_agent,
-        wrap=checkpoints.perform(perform, model),
-        listener=watch,
-        redact=redact,
-        lane_hooks=LaneHooks(
-            wrap=lambda name, fork: checkpoints.perform_in_lane(lanes(), model, name, fork),
-            saved_files=checkpoints.fork_of,
-            save_work=run.delivery.keep_lane,
-        ),
-    )
-
-
 @contextmanager
 def _work_collected(run: RunState, sandbox: Sandbox) -> Iterator[None]:
-    """Take the work out of the sandbox when the block ends, also after an error.
-
-    A sandbox reported as lost is tried too: its container may still run while only the Docker
-    engine refuses, for example when its disk is too full for a snapshot.
-    """
+    """Take the work out of the sandbox when the block ends, also after an error."""
     try:
         yield
     except BaseException:
+        # Also out of a sandbox reported as lost: its container may still run while only the Docker
+        # engine refuses, for example when its disk is too full for a snapshot.
         with ignore_sigterm():
             run.delivery.rescue(sandbox)
         raise
     run.delivery.collect(sandbox, ended=run.ctx.results)
 
 
-def _context(
-    request: ResolvedRequest,
-    *,
-    run_id: str = "",
-    env: Mapping[str, str] | None = None,
-    work_dir: str = "",
-    memory: str = "",
-) -> RunContext:
+def new_context(request: ResolvedRequest, run_id: str) -> RunContext:
+    """Return the context of a run before its first node, without a sandbox."""
     return RunContext(
         run_id=run_id,
-        work_dir=work_dir,
+        work_dir="",
         intent=request.intent,
         repo=request.repo,
         push=request.push,
         agent=request.agent,
         model=request.model,
-        memory=memory,
-        env=env or {},
         options=request.options,
     )
+
+
+@contextmanager
+def ignore_sigterm() -> Iterator[None]:
+    """Ignore SIGTERM during the block, in which the process is ending already."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

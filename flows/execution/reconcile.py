@@ -1,6 +1,7 @@
-"""Writes the report of a run whose process was killed."""
+"""Writes the report of a run whose process was killed, and records reports that memory lacks."""
 
 import logging
+from collections.abc import Callable
 from contextlib import chdir, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,20 +14,33 @@ from contracts.errors import HarnessError, RunNotFound, RunNotResumable, Unavail
 from contracts.run import NodeResult, RunContext, RunReport
 from flows.config.settings import load_settings
 from flows.execution.dependencies import RunDependencies
-from flows.execution.queue import finish_queued
-from flows.execution.run_state import RunState
-from flows.execution.unrecorded import record_late
+from flows.execution.run_state import RunState, UnrecordedRun, failure_reason, status_for_error
 from flows.execution.wiring import build_dependencies, docker_engine, sandbox_owner
+from flows.recall.playbooks import MemoryUnavailable
 from flows.runs import checkpoint
 from flows.runs.checkpoint import Checkpoint, StartPoint
-from flows.runs.lock import run_lock
+from flows.runs.home import CHECKPOINT, UNRECORDED
 from flows.runs.request import FlowRun, ResolvedRequest
-from flows.runs.resume import recorded_request, request_for
-from flows.runs.run_record import RunRecord, read_record
-from flows.runs.runs import State, list_runs, read_entry, try_read_record
+from flows.runs.run_record import (
+    RunRecord,
+    read_record,
+    recorded_request,
+    request_for,
+    run_lock,
+)
+from flows.runs.runs import (
+    State,
+    has_run_exited,
+    list_runs,
+    load_report,
+    read_entry,
+    save_report,
+    try_read_record,
+)
 from nodes.commands import command
 from nodes.types import Node
 from sandbox.reap import reap
+from sandbox.redaction import redact_url
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +48,6 @@ NEWEST = 200
 """Number of newest runs that are checked."""
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from prefect import State as PrefectState
     from prefect.client.schemas import FlowRun as PrefectRun
 
@@ -45,6 +57,9 @@ def reconcile_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectStat
 
     A run whose own process wrote its report is left unchanged.
     """
+    # Imports Prefect, which `harness runs cancel` does not need.
+    from flows.execution.end_state import crash_open_tasks
+
     settings, run_id = load_settings(), str(flow_run.id)[-8:]
     dependencies = build_dependencies(settings)
     record_late(dependencies)
@@ -73,34 +88,53 @@ def reconcile_lost_runs(dependencies: RunDependencies) -> int:
         for entry in list_runs(dependencies.runs, limit=NEWEST)
         if entry.state == "lost"
     ]
-    return late + sum(_try_reconcile(dependencies, run_id) for run_id in lost)
+    why = Unavailable(_death_reason(None))
+    return late + sum(
+        _attempt(run_id, lambda run: reconcile_run(dependencies, run, why) is not None)
+        for run_id in lost
+    )
 
 
-def _try_reconcile(dependencies: RunDependencies, run_id: str) -> bool:
+def record_late(dependencies: RunDependencies) -> int:
+    """Record the marked reports in memory; return how many. Recording one twice has no effect.
+
+    A report that cannot be recorded keeps its mark for the next call.
+    """
+    marked = [path.parent for path in dependencies.runs.glob(f"*/{UNRECORDED}")]
+    return sum(
+        _attempt(own.name, lambda run: _record(dependencies, dependencies.runs / run))
+        for own in marked
+        if (record := try_read_record(own)) is not None and has_run_exited(own, record)
+    )
+
+
+def _record(dependencies: RunDependencies, own: Path) -> bool:
+    with run_lock(dependencies.runs, own.name):
+        report = load_report(own)
+        if report is None or not (own / UNRECORDED).is_file():
+            return False
+        marked = UnrecordedRun.model_validate_json((own / UNRECORDED).read_bytes())
+        if isinstance(dependencies.memory.record(report, marked.verdict_later), MemoryUnavailable):
+            return False
+        if marked.over:
+            (own / CHECKPOINT).unlink(missing_ok=True)
+            dependencies.remove_snapshots(own.name, ())
+        (own / UNRECORDED).unlink(missing_ok=True)
+        return True
+
+
+def _attempt(run_id: str, repair: Callable[[str], bool]) -> bool:
+    """Repair one run; an error is logged, so that one damaged run holds up no other."""
     try:
-        return reconcile_run(dependencies, run_id, Unavailable(_death_reason(None))) is not None
-    except HarnessError as error:  # go on with the other runs
-        _log.warning("run %s is not reconciled yet: %s", run_id, error)
+        return repair(run_id)
+    except (RunNotResumable, RunNotFound):  # executed by another process, or gone
+        return False
+    except HarnessError as error:
+        _log.warning("run %s cannot be brought up to date yet: %s", run_id, error)
         return False
     except Exception:  # noqa: BLE001 - a door: one damaged run holds up no other
-        _log.exception("run %s could not be reconciled", run_id)
+        _log.exception("run %s could not be brought up to date", run_id)
         return False
-
-
-def crash_open_tasks(flow_run_id: "UUID", message: str | None) -> None:
-    """Set the running task runs of this flow run to Crashed."""
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas import filters
-    from prefect.client.schemas.objects import StateType
-    from prefect.states import Crashed
-
-    running = filters.TaskRunFilterStateType(any_=[StateType.RUNNING])
-    with get_client(sync_client=True) as client:
-        for task in client.read_task_runs(
-            flow_run_filter=filters.FlowRunFilter(id=filters.FlowRunFilterId(any_=[flow_run_id])),
-            task_run_filter=filters.TaskRunFilter(state=filters.TaskRunFilterState(type=running)),
-        ):
-            client.set_task_run_state(task.id, Crashed(message=message), force=True)
 
 
 def reconcile_run(
@@ -128,7 +162,7 @@ def _report_dead_run(
     run_id, folder = record.run_id, dependencies.runs / record.run_id
     start = checkpoint.read(folder, record.repo)
     if start is None:
-        return finish_queued(dependencies, record, why) if record.queued else None
+        return _finish_queued(dependencies, record, why) if record.queued else None
     request = _request(record)
     flow_run = FlowRun(record.flow_run_id, "") if record.flow_run_id else None
     with dependencies.open_event_log() as append, dependencies.open_notes() as notes:
@@ -138,6 +172,29 @@ def _report_dead_run(
         run.is_abandoned = is_abandoned
         run.ctx = _finished_nodes(request, start, run_id)
         return run.finish(why)
+
+
+def _finish_queued(
+    dependencies: RunDependencies, record: RunRecord, error: BaseException
+) -> RunReport:
+    """Save and return the report of a run that ended in the queue; resuming it starts it."""
+    status = status_for_error(error)
+    reason = "it was cancelled before it began" if status == "cancelled" else failure_reason(error)
+    report = RunReport(
+        run_id=record.run_id,
+        blueprint=record.name,
+        status=status,
+        flow_run_id=record.flow_run_id,
+        repo=redact_url(record.repo),
+        intent=record.intent,
+        agent=record.agent,
+        model=record.model,
+        started_at=record.started_at,
+        notices=(f"`harness runs resume {record.run_id}` starts it",),
+        error=dependencies.redact(reason),
+    )
+    save_report(dependencies.runs / record.run_id, report, "")
+    return report
 
 
 def _request(record: RunRecord) -> ResolvedRequest:

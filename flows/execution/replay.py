@@ -3,21 +3,21 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from blueprints.engine import NodeRunner, RunListener, run_nodes
 from blueprints.find import find_blueprint
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid, RunNotReplayable
-from contracts.run import RunContext, RunReport
+from contracts.run import RunReport
 from flows.execution.dependencies import RunDependencies
-from flows.execution.outcome import EgressLog
+from flows.execution.engine import new_context
+from flows.execution.sandboxes import EgressLog
 from flows.runs.checkpoint import UsedBudget
-from flows.runs.layout import EGRESS, TRAJECTORY
+from flows.runs.home import EGRESS, TRAJECTORY
 from flows.runs.request import ResolvedRequest, new_run_id
-from flows.runs.resume import request_for
-from flows.runs.run_record import read_record
+from flows.runs.run_record import read_record, request_for
 from flows.runs.runs import find_run, read_report
 from nodes.agents.types import NO_CONVERSATIONS
 from providers.trajectory import TrajectoryDifference, first_difference
@@ -110,15 +110,10 @@ def _do(
         dependencies.open_sandbox(request, run_id, EgressLog(folder / EGRESS), None) as opened,
     ):
         clone_into_sandbox(opened.sandbox, base, branch)
-        ctx = RunContext(
-            run_id=run_id,
+        ctx = replace(
+            new_context(request.inside_sandbox(base.forked_at), run_id),
             work_dir=opened.sandbox.work_dir,
-            intent=request.intent,
-            repo=request.repo,
-            agent=request.agent,
-            model=request.model,
             env={**dependencies.env, **opened.env},
-            options=request.inside_sandbox(base.forked_at).options,
         )
         run_node = NodeRunner(opened.sandbox, run_agent, listener=watch, redact=dependencies.redact)
         with suppress(ModelUnavailable, OptionInvalid):  # no recorded reply is left

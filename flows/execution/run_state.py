@@ -1,27 +1,39 @@
-"""State of a run while it executes. `RunState.finish` records its end."""
+"""State of a run while it executes, and its report. `RunState.finish` records its end."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from pydantic import BaseModel
+
+from blueprints.report import build_report, exception_reports
 from contracts.errors import HarnessError, Unavailable
-from contracts.run import RunContext, RunReport, SurfacedMemory
+from contracts.run import RunContext, RunReport, RunStatus, SurfacedMemory
 from flows.audit.event_log import AppendEvents
 from flows.audit.run_events import RunEvents
 from flows.execution.delivery import Delivery
 from flows.execution.dependencies import RunDependencies
-from flows.execution.outcome import EgressLog, RunFacts, interruption_by, run_report
-from flows.execution.pending_approvals import PendingApprovals
-from flows.execution.unrecorded import UnrecordedRun, mark_recorded, mark_unrecorded
+from flows.execution.sandboxes import EgressLog
+from flows.execution.work_check import PendingApprovals
 from flows.recall.notes import RunNotes
 from flows.recall.playbooks import MemoryUnavailable
 from flows.runs.checkpoint import StartPoint, UsedBudget
 from flows.runs.checkpoints import Checkpoints
-from flows.runs.layout import EGRESS, TRAJECTORY
-from flows.runs.model_calls import total_usage
+from flows.runs.home import EGRESS, TRAJECTORY, UNRECORDED, write_in_home
+from flows.runs.report import total_usage
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.run_record import read_record
 from flows.runs.runs import save_report
+from nodes.node_errors import describe_node_error, failed_node_durations
 from policy.errors import LogDamaged
+from sandbox.redaction import redact_url
+
+
+class UnrecordedRun(BaseModel):
+    """Data that memory needs besides the report; `over` if the run cannot be resumed."""
+
+    verdict_later: bool
+    over: bool
 
 
 class RunState:
@@ -109,14 +121,13 @@ class RunState:
 
     def push_if_asked(self) -> None:
         """Push the work if the user asked for it and the run succeeded with no pending approval."""
-        if self._request.push and self._facts().status == "success":
+        if self._request.push and self._report().status == "success":
             self.delivery.push(self._report)
 
     def finish(self, error: BaseException | None = None) -> RunReport:
         """Record the end: events, report, memory, checkpoint, in this order. Return the report.
 
-        `error` is what stopped the run before its nodes finished. A process that dies in here
-        leaves the "unrecorded" mark or the checkpoint, so that a later process completes the rest.
+        `error` is what stopped the run before its nodes finished.
 
         Raises:
             Unavailable, LogDamaged: the event log lacks this run's end, and `error` is None.
@@ -124,6 +135,7 @@ class RunState:
         report, outage = self._write_events(self._report(error))
         is_over = self.is_abandoned or (error is None and not self.pending_approvals.is_waiting)
         verdict_later = self._request.definition.verdict_later
+        # A process that dies below leaves this mark or the checkpoint, and a later one goes on.
         mark_unrecorded(self.folder, UnrecordedRun(verdict_later=verdict_later, over=is_over))
         work = self.delivery.work
         save_report(self.folder, report, work.diff if work else "")
@@ -133,7 +145,7 @@ class RunState:
         if is_over:
             self.checkpoints.drop()
         if not isinstance(recorded, MemoryUnavailable):
-            mark_recorded(self.folder)
+            (self.folder / UNRECORDED).unlink(missing_ok=True)
         if outage is not None and error is None:
             raise outage
         return report
@@ -148,11 +160,52 @@ class RunState:
         return report, None
 
     def _report(self, error: BaseException | None = None) -> RunReport:
-        stopped = None
+        """Build the report from what is known now; `error` stopped the run before its last node."""
+        request, work, approvals = self._request, self.delivery.work, self.pending_approvals
+        now = self.checkpoints.current
+        report = build_report(
+            request.definition, self.ctx, total_duration_ms=self.checkpoints.elapsed_ms
+        )
         if error is not None:
-            redact, resumable = self._dependencies.redact, not self.is_abandoned
-            stopped = interruption_by(error, resumable=resumable, redact=redact)
-        return run_report(self._facts(), self._surfaced(), stopped)
+            redact = self._dependencies.redact
+            raised = exception_reports(
+                request.definition.nodes,
+                failed_node_durations(error),
+                redact(describe_node_error(error) or ""),
+            )
+            report = replace(
+                report,
+                nodes=(*report.nodes, *raised),
+                failed_node=raised[0].name if raised else None,
+                status=status_for_error(error),
+                error=redact(failure_reason(error)),
+            )
+        elif approvals.refused is not None:
+            report = replace(report, status="failure", error=report.error or approvals.refused)
+        elif report.status == "success" and approvals.is_waiting:
+            report = replace(report, status="waiting")
+        # Includes the calls of nodes that an outage has left without a result.
+        usage = total_usage(self.folder / TRAJECTORY) or report.token_usage
+        return replace(
+            report,
+            token_usage=usage,
+            cost_usd=usage.cost_usd,
+            flow_run_id=self._flow_run.id if self._flow_run else None,
+            flow_run_url=self._flow_run.url if self._flow_run else None,
+            repo=redact_url(request.repo),
+            intent=request.intent,
+            agent=request.agent,
+            model=request.model,
+            base_commit=now.base.commit,
+            branch=work.branch if work else None,
+            commit=work.commit if work else None,
+            diff_stat=work.diff_stat if work else report.diff_stat,
+            pushed=self.delivery.pushed,
+            pull_request=self.delivery.pull_request,
+            surfaced=self._surfaced(),
+            started_at=self._started_at,
+            notices=tuple(self._notices(is_resumable=error is not None and not self.is_abandoned)),
+        )
 
     def _surfaced(self) -> SurfacedMemory:
         """Return all that memory showed this run, also in earlier processes of a resumed run."""
@@ -163,15 +216,39 @@ class RunState:
         playbooks = tuple(dict.fromkeys((*before, *self._playbooks)))
         return replace(self.notes.surfaced(run_id), playbooks=playbooks)
 
-    def _facts(self) -> RunFacts:
-        return RunFacts(
-            request=self._request,
-            ctx=self.ctx,
-            folder=self.folder,
-            checkpoints=self.checkpoints,
-            delivery=self.delivery,
-            pending_approvals=self.pending_approvals,
-            egress=self.egress,
-            flow_run=self._flow_run,
-            started_at=self._started_at,
-        )
+    def _notices(self, *, is_resumable: bool) -> Iterator[str]:
+        now, work = self.checkpoints.current, self.delivery.work
+        for when in now.went_on:
+            yield f"resumed {when}; finished nodes are not run again"
+        if is_resumable:
+            again = f"`harness runs resume {self.ctx.run_id}` continues it"
+            yield f"the run stopped before its last node: {again}"
+        suspends = self._flow_run is not None and self._flow_run.suspends
+        yield from self.pending_approvals.notices(suspends=suspends)
+        for branch in now.lost:
+            yield f"the work of an agent that lost is in {now.base.bare}, branch {branch}"
+        yield from now.notices
+        yield from now.base.notices
+        yield from work.notices if work else ()
+        yield from self.egress.notices
+        yield from self.delivery.notices
+
+
+def mark_unrecorded(folder: Path, unrecorded_run: UnrecordedRun) -> None:
+    """Mark the run's report as not yet recorded in memory."""
+    write_in_home(folder / UNRECORDED, unrecorded_run.model_dump_json(), run_id=folder.name)
+
+
+def status_for_error(error: BaseException) -> RunStatus:
+    """Return "failure" for an exception, "cancelled" for Ctrl-C or a signal."""
+    return "failure" if isinstance(error, Exception) else "cancelled"
+
+
+def failure_reason(error: BaseException) -> str:
+    """Return one line that says what ended the run."""
+    if not isinstance(error, Exception):
+        text = str(error) if isinstance(error, KeyboardInterrupt) else ""
+        return text or "it was cancelled"
+    if isinstance(error, HarnessError):
+        return str(error)
+    return describe_node_error(error) or f"{type(error).__name__}: {error}".rstrip(": ")

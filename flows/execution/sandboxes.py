@@ -1,8 +1,12 @@
-"""Opens the sandbox of a run, fresh or from a snapshot, and removes snapshots."""
+"""Opens the sandbox of a run, fresh or from a snapshot, logs its network access, and removes
+snapshots."""
 
+import json
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
 
 from contracts.agents import CLI_AGENTS
 from contracts.errors import ImageUnavailable, RunNotResumable, Unavailable
@@ -12,12 +16,16 @@ from flows.execution.dependencies import OpenedSandbox
 from flows.runs.home import home_owner
 from flows.runs.request import ResolvedRequest
 from sandbox.container import DockerSandbox
-from sandbox.egress import EgressProxy, OnEvent, open_egress
+from sandbox.egress import EgressEvent, EgressProxy, OnEvent, open_egress
 from sandbox.engine import DockerEngine
 from sandbox.images import ensure_agents, ensure_base
 from sandbox.pool import take_from_pool
 from sandbox.reap import reap, remove_checkpoints
 from sandbox.spec import SandboxSpec
+
+MAX_NOTICES = 20
+MAX_EVENTS = 10_000
+"""Decisions that are logged. The last line says that more were made."""
 
 
 def run_sandboxes(
@@ -36,12 +44,19 @@ def run_sandboxes(
         if files is None:
             spec = sandbox_spec(settings, docker, run_id, cli=bool(request.agents & CLI_AGENTS))
         else:
-            spec = _spec(settings, run_id, _kept(docker, files, run_id))
+            try:
+                docker.layers(files)
+            except ImageUnavailable as error:
+                raise RunNotResumable(
+                    f"run {run_id} cannot be resumed: its snapshot {files!r} is gone from the "
+                    "Docker engine; `harness run` starts another"
+                ) from error
+            spec = _spec(settings, run_id, files)
         allow = (*wanted.egress, *request.definition.egress)
         with (
             _sweeping(docker, spec.owner),
             EgressProxy(allow, on_event, addresses=wanted.egress_addresses) as egress,
-            _taken(docker, spec, files) or DockerSandbox.start(docker, spec) as sandbox,
+            _warm(docker, spec, files) or DockerSandbox.start(docker, spec) as sandbox,
         ):
             env = open_egress(sandbox, egress, ca_bundle=wanted.ca_bundle) if allow else {}
             yield OpenedSandbox(sandbox, env)
@@ -49,7 +64,7 @@ def run_sandboxes(
     return open_sandbox
 
 
-def _taken(
+def _warm(
     docker: DockerEngine, spec: SandboxSpec, files: SnapshotId | None
 ) -> DockerSandbox | None:
     return take_from_pool(docker, spec) if files is None else None
@@ -65,7 +80,7 @@ def sandbox_spec(
         ImageUnavailable, DockerUnavailable.
     """
     ensure = ensure_agents if cli else ensure_base
-    image = settings.sandbox.image or ensure(docker, on_line=_ignore)
+    image = settings.sandbox.image or ensure(docker, on_line=lambda _: None)
     return _spec(settings, run_id, image)
 
 
@@ -94,18 +109,6 @@ def _sweeping(docker: DockerEngine, ours: str) -> Iterator[None]:
     swept.result()
 
 
-def _kept(docker: DockerEngine, files: SnapshotId, run_id: str) -> SnapshotId:
-    """Return the snapshot to resume from after checking that it exists."""
-    try:
-        docker.layers(files)
-    except ImageUnavailable as error:
-        raise RunNotResumable(
-            f"run {run_id} cannot be resumed: its snapshot {files!r} is gone from the Docker "
-            "engine; `harness run` starts another"
-        ) from error
-    return files
-
-
 def snapshot_remover(
     settings: Settings, engine: Callable[[], DockerEngine]
 ) -> Callable[[str, Collection[SnapshotId]], None]:
@@ -119,5 +122,26 @@ def snapshot_remover(
     return forget
 
 
-def _ignore(_: str) -> None:
-    pass
+class EgressLog:
+    """Appends each decision to `egress.jsonl`; refused hosts become notices in the report."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._refused: dict[str, str] = {}
+        self._count = 0
+
+    def __call__(self, event: EgressEvent) -> None:
+        self._count += 1
+        if self._count > MAX_EVENTS:
+            return
+        with self._path.open("a") as file:
+            last = {"more": "not written"} if self._count == MAX_EVENTS else {}
+            file.write(json.dumps(asdict(event) | last) + "\n")
+        if event.kind == "refused":
+            self._refused[f"{event.host}:{event.port}"] = event.reason
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """One line for each of the first twenty refused hosts."""
+        refused = list(self._refused.items())[:MAX_NOTICES]
+        return tuple(f"no network access to {place}: {reason}" for place, reason in refused)

@@ -4,20 +4,28 @@ Off unless `telemetry.endpoint` is set. Spans contain names, ids, numbers and ex
 prompts, replies or output. An unreachable collector fails no run.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Self
 
 from blueprints.engine import WrapNode
 from contracts.run import NodeResult, RunReport
-from contracts.sandbox import SnapshotId
+from contracts.sandbox import (
+    DEFAULT_FILE_LIMIT,
+    Command,
+    Connect,
+    ExecResult,
+    OnOutput,
+    PersistentSandbox,
+    SnapshotId,
+)
 from flows.config.settings import TelemetrySettings
 from flows.execution.dependencies import OpenedSandbox, RunDependencies
-from flows.execution.traced_sandbox import TracedSandbox, traced_span
-from flows.runs.model_calls import model_calls
+from flows.runs.report import trajectory_events
 from flows.runs.request import ResolvedRequest
 from nodes.types import Node
 from sandbox.egress import OnEvent
@@ -28,32 +36,58 @@ if TYPE_CHECKING:
 
 FLUSH_TIMEOUT_MS = 5_000
 
-OpenSandbox = Callable[
-    [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[OpenedSandbox]
-]
 
+class RunTrace:
+    """Reports one run to telemetry; without a tracer it reports nothing."""
 
-class RunTrace(Protocol):
-    """Reports one run to telemetry."""
-
-    def perform(self, perform: WrapNode) -> WrapNode: ...
-
-    def dependencies(self, dependencies: RunDependencies) -> RunDependencies: ...
-
-    def ended(self, report: RunReport, trajectory: Path) -> None: ...
-
-
-class _Silent:
-    """Telemetry that is switched off."""
+    def __init__(
+        self,
+        tracer: "Tracer | None" = None,
+        span: "Span | None" = None,
+        count: Callable[[RunReport], None] = lambda _: None,
+    ) -> None:
+        self._tracer = tracer
+        self._span = span
+        self._count = count
 
     def perform(self, perform: WrapNode) -> WrapNode:
-        return perform
+        """Return `perform` with a span for each node."""
+        tracer = self._tracer
+        if tracer is None:
+            return perform
+
+        def traced(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
+            with traced_span(tracer, f"node {node.name}") as span:
+                result = perform(node, execute)
+                span.set_attribute("harness.status", result.status)
+                return result
+
+        return traced
 
     def dependencies(self, dependencies: RunDependencies) -> RunDependencies:
-        return dependencies
+        """Return the dependencies with a span for each command in the sandbox."""
+        tracer = self._tracer
+        if tracer is None:
+            return dependencies
+
+        @contextmanager
+        def open_sandbox(
+            request: ResolvedRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
+        ) -> Iterator[OpenedSandbox]:
+            with dependencies.open_sandbox(request, run_id, on_event, files) as opened:
+                yield OpenedSandbox(TracedSandbox(opened.sandbox, tracer), opened.env)
+
+        return replace(dependencies, open_sandbox=open_sandbox)
 
     def ended(self, report: RunReport, trajectory: Path) -> None:
-        pass
+        """Make spans of the model calls in the trajectory, and count the run."""
+        if self._tracer is None or self._span is None:
+            return
+        self._span.set_attribute("harness.status", report.status)
+        self._count(report)
+        for event in trajectory_events(trajectory, "reply"):
+            with suppress(ValueError, KeyError, TypeError):  # a line that cannot be read
+                _model_span(self._tracer, event)
 
 
 @contextmanager
@@ -62,7 +96,7 @@ def trace_run(
 ) -> Iterator[RunTrace]:
     """Yield the trace of the run in the block. It is sent when the block ends."""
     if settings.endpoint is None:
-        yield _Silent()
+        yield RunTrace()
         return
     about: dict[str, str] = {
         "harness.run_id": run_id,
@@ -72,59 +106,33 @@ def trace_run(
     }
     name = f"run {request.definition.name}"
     with (
-        _exporting(settings.endpoint, settings.service) as (tracer, counted),
+        _exporting(settings.endpoint, settings.service) as (tracer, count),
         traced_span(tracer, name, about) as span,
     ):
-        yield _Told(tracer, span, counted)
+        yield RunTrace(tracer, span, count)
 
 
-class _Told:
-    def __init__(
-        self, tracer: "Tracer", span: "Span", counted: Callable[[RunReport], None]
-    ) -> None:
-        self._tracer = tracer
-        self._span = span
-        self._counted = counted
-
-    def perform(self, perform: WrapNode) -> WrapNode:
-        def told(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
-            with traced_span(self._tracer, f"node {node.name}") as span:
-                result = perform(node, execute)
-                span.set_attribute("harness.status", result.status)
-                return result
-
-        return told
-
-    def dependencies(self, dependencies: RunDependencies) -> RunDependencies:
-        @contextmanager
-        def open_sandbox(
-            request: ResolvedRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
-        ) -> Iterator[OpenedSandbox]:
-            with dependencies.open_sandbox(request, run_id, on_event, files) as opened:
-                yield OpenedSandbox(TracedSandbox(opened.sandbox, self._tracer), opened.env)
-
-        return replace(dependencies, open_sandbox=open_sandbox)
-
-    def ended(self, report: RunReport, trajectory: Path) -> None:
-        """Make spans of the model calls in the trajectory, and count the run."""
-        self._span.set_attribute("harness.status", report.status)
-        self._counted(report)
-        for call in model_calls(trajectory):
-            span = self._tracer.start_span(
-                f"model {call.model}", start_time=call.start_ns, attributes=call.attributes
-            )
-            span.end(call.end_ns)
-
-
-class _Exporter(NamedTuple):
-    """Tracer and counter; `on_ended` counts a finished run."""
-
-    tracer: "Tracer"
-    on_ended: Callable[[RunReport], None]
+def _model_span(tracer: "Tracer", event: Mapping[str, object]) -> None:
+    usage = event["usage"]
+    tokens = usage if isinstance(usage, Mapping) else {}
+    end_ns = int(datetime.fromisoformat(str(event["time"])).timestamp() * 1e9)
+    took_ns = int(str(event.get("latency_ms") or 0)) * 1_000_000
+    model = str(event.get("model") or "")
+    attributes: dict[str, str | int | float] = {
+        "gen_ai.request.model": model,
+        "gen_ai.usage.input_tokens": int(tokens.get("input", 0)),
+        "gen_ai.usage.output_tokens": int(tokens.get("output", 0)),
+        "harness.node": str(event.get("node") or ""),
+        "harness.cost_usd": float(tokens.get("cost_usd", 0.0)),
+    }
+    span = tracer.start_span(f"model {model}", start_time=end_ns - took_ns, attributes=attributes)
+    span.end(end_ns)
 
 
 @contextmanager
-def _exporting(endpoint: str, service: str) -> Iterator[_Exporter]:
+def _exporting(
+    endpoint: str, service: str
+) -> "Iterator[tuple[Tracer, Callable[[RunReport], None]]]":
     """Export spans and metrics by OTLP over HTTP, at the latest when the block ends.
 
     Data that the collector does not accept within `FLUSH_TIMEOUT_MS` is dropped.
@@ -148,7 +156,7 @@ def _exporting(endpoint: str, service: str) -> Iterator[_Exporter]:
     reader = PeriodicExportingMetricReader(sent, export_interval_millis=60_000)
     meters = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
     try:
-        yield _Exporter(spans.get_tracer("harness"), _counting(meters))
+        yield spans.get_tracer("harness"), _counting(meters)
     finally:
         spans.shutdown()
         meters.shutdown(timeout_millis=FLUSH_TIMEOUT_MS)
@@ -170,3 +178,73 @@ def _counting(meters: "MeterProvider") -> Callable[[RunReport], None]:
             tokens.add(getattr(report.token_usage, kind), {**about, "kind": kind})
 
     return count
+
+
+class TracedSandbox:
+    """Wraps a sandbox. A span names the program, never its arguments, which may hold secrets."""
+
+    def __init__(self, inner: PersistentSandbox, tracer: "Tracer") -> None:
+        self._inner = inner
+        self._tracer = tracer
+
+    @property
+    def work_dir(self) -> str:
+        return self._inner.work_dir
+
+    def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
+        with traced_span(self._tracer, f"exec {command.argv[0]}") as span:
+            result = self._inner.exec(command, on_output)
+            span.set_attribute("process.exit.code", result.exit_code)
+            span.set_attribute("harness.timed_out", result.timed_out)
+            return result
+
+    def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
+        return self._inner.read_file(path, limit)
+
+    def write_file(self, path: str, data: bytes) -> None:
+        self._inner.write_file(path, data)
+
+    def upload_files(self, files: Mapping[str, bytes]) -> None:
+        self._inner.upload_files(files)
+
+    def forward(self, port: int, connect: Connect) -> int:
+        return self._inner.forward(port, connect)
+
+    def snapshot(self) -> SnapshotId:
+        return self._inner.snapshot()
+
+    def restore(self, snapshot: SnapshotId) -> None:
+        self._inner.restore(snapshot)
+
+    def now(self) -> float:
+        return self._inner.now()
+
+    def changed_since(self, moment: float) -> bool:
+        return self._inner.changed_since(moment)
+
+    def checkpoint(self, ttl_s: float) -> SnapshotId:
+        return self._inner.checkpoint(ttl_s)
+
+    def fork(self, snapshot: SnapshotId) -> Self:
+        return type(self)(self._inner.fork(snapshot), self._tracer)
+
+    def teardown(self) -> None:
+        self._inner.teardown()
+
+
+@contextmanager
+def traced_span(
+    tracer: "Tracer", name: str, attributes: Mapping[str, str] | None = None
+) -> Iterator["Span"]:
+    """Record a span for the block. Of an exception it records only the class."""
+    from opentelemetry.trace import StatusCode
+
+    with tracer.start_as_current_span(
+        name, attributes=attributes, record_exception=False, set_status_on_exception=False
+    ) as span:
+        try:
+            yield span
+        except BaseException as error:  # recorded and raised again, Ctrl-C too
+            span.set_status(StatusCode.ERROR)
+            span.set_attribute("error.type", type(error).__name__)
+            raise

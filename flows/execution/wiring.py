@@ -7,28 +7,34 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from blueprints.types import Blueprint
 from contracts.agents import AGENTS
 from contracts.chat import ChatRequest, Complete, Reply
-from contracts.model_access import GuardBounds
+from contracts.errors import SandboxLost, Unavailable
+from contracts.model_access import GuardBounds, ModelAccess, TokenSpec
+from contracts.sandbox import Sandbox
 from flows.audit.event_log import append_when_needed, event_log, open_approvals, run_page
 from flows.config.environment import environment
 from flows.config.memory import load_memory_settings
 from flows.config.policy import load_policy_settings
-from flows.config.resolve import resolve_request
 from flows.config.settings import Settings, load_settings
 from flows.execution.dependencies import RunDependencies, Tell
-from flows.execution.pull_requests import pull_request_opener
+from flows.execution.forge import pull_request_opener
 from flows.execution.sandboxes import run_sandboxes, snapshot_remover
 from flows.recall.notes import run_notes
 from flows.recall.playbooks import OpenTools, run_memory
-from flows.runs.check_request import check_request
 from flows.runs.checkpoint import UsedBudget
-from flows.runs.home import home_owner
-from flows.runs.layout import TRAJECTORY
-from flows.runs.request import ResolvedRequest
+from flows.runs.home import TRAJECTORY, home_owner
+from flows.runs.request import CONFIGURED, ResolvedRequest, RunRequest, check_request
 from flows.runs.trajectory_events import node_rules, secrets_read
 from nodes.agents.runner import MakeAgent, agent_runner
-from nodes.agents.types import ConversationStore, redacted_store
+from nodes.agents.types import (
+    Agent,
+    AgentResult,
+    AgentTask,
+    ConversationStore,
+    redacted_store,
+)
 from nodes.execute import RunAgent
 from nodes.projects.python import NO_BYTECODE
 from nodes.text import Redact, make_redactor
@@ -38,6 +44,7 @@ from sandbox.repos import FindSource
 from sandbox.sources import find_source
 
 if TYPE_CHECKING:
+    from flows.services.gateway import GatewayRun
     from policy.log.event_log import EventLog
 
 
@@ -90,6 +97,18 @@ def open_event_log() -> AbstractContextManager["EventLog"]:
     """
     settings = load_settings()
     return event_log(settings.home, sandbox_owner(settings))
+
+
+def resolve_request(
+    request: RunRequest, definition: Blueprint, settings: Settings
+) -> ResolvedRequest:
+    """Return the request with its blueprint, and with agent, model and budget if it has none."""
+    fields = dict(request)
+    if request.agent == CONFIGURED:
+        fields["agent"] = settings.agent
+    fields["model"] = request.model or settings.model
+    fields["budget_usd"] = request.budget_usd or settings.budget_usd
+    return ResolvedRequest.of(**{**fields, "definition": definition})
 
 
 def docker_engine() -> DockerEngine:
@@ -165,9 +184,7 @@ def _agents(
         with ExitStack() as stack:
             made: Mapping[str, MakeAgent] = {}
             if request.agents:
-                # Importing the agents takes 70 ms, which runs without agents need not pay.
-                from flows.execution.agents import agents_behind_gateway, bounded_gate
-                from flows.services.gateway import open_gateway_run
+                from flows.services.gateway import open_gateway_run  # imports the HTTP client
 
                 opened = open_gateway_run(
                     settings,
@@ -178,9 +195,7 @@ def _agents(
                     spent_usd=used.cost_usd,
                     replay=replay,
                 )
-                run = stack.enter_context(opened)
-                gate = bounded_gate(run.open_gate, bounds(request))
-                made = agents_behind_gateway(run._replace(open_gate=gate))
+                made = _agents_behind_gateway(stack.enter_context(opened), bounds(request))
             yield agent_runner(
                 made,
                 budget_usd=request.budget_usd,
@@ -194,6 +209,39 @@ def _agents(
             )
 
     return agents
+
+
+def _agents_behind_gateway(
+    run: "GatewayRun", bounds: GuardBounds | None
+) -> Mapping[str, MakeAgent]:
+    """Return all agents by name. The first that works in a sandbox forwards its port to the
+    gateway."""
+    # Importing the agents takes 70 ms, which commands that start no agent need not pay.
+    from nodes.agents.claude_code import claude_code
+    from nodes.agents.cli import GATEWAY_PORT
+    from nodes.agents.native import gateway_native_agent
+    from nodes.agents.pi import pi
+
+    def open_gate(terms: TokenSpec) -> AbstractContextManager[ModelAccess]:
+        return run.open_gate(replace(terms, bounds=bounds))
+
+    def forwarding(agent: Agent) -> Agent:
+        def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
+            try:
+                sandbox.forward(GATEWAY_PORT, run.gateway.connect)
+            except SandboxLost:
+                raise
+            except Unavailable:
+                pass  # the port is forwarded already: a forward outlives a command in the sandbox
+            return agent(task, sandbox)
+
+        return work
+
+    return {
+        "claude-code": lambda on_line: forwarding(claude_code(open_gate, on_line=on_line)),
+        "pi": lambda on_line: forwarding(pi(open_gate, on_line=on_line)),
+        "native": lambda on_line: gateway_native_agent(open_gate, on_line=on_line),
+    }
 
 
 def _no_tools(_: str) -> AbstractContextManager[Callable[[], None]]:

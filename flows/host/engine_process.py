@@ -7,18 +7,15 @@ import os
 import runpy
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from importlib import import_module
 
 from contracts.errors import SettingsInvalid
-from flows.config.environment import environment
 from flows.config.memory import load_memory_settings
 from flows.config.policy import load_policy_settings
 from flows.config.settings import load_settings
-from flows.host.run_process import FORK_SERVER
 from flows.runs import checkpoint, report
 from flows.services.daemons import worker_daemon
-from flows.services.prefect_server import use_server
 
 _NEEDED = (
     "prefect.flow_engine", "prefect.task_engine", "prefect.deployments.steps", "prefect.runner",
@@ -48,8 +45,7 @@ def main() -> None:
     _print_to_worker_log()
     sys.modules.pop("prefect.engine", None)  # else runpy warns that it is imported
     _end_in_the_state_of_the_flow()
-    with _without_prefect_heartbeat():
-        runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
+    runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
 
 
 def _print_to_worker_log() -> None:
@@ -81,26 +77,6 @@ def _end_in_the_state_of_the_flow() -> None:
         return run_flow(flow, **arguments)
 
     vars(flow_engine)["run_flow"] = return_state
-
-
-def sends_own_heartbeat(flow_name: str) -> bool:
-    """Return True for flows of ours, which use `heartbeat`; Prefect sends that of others."""
-    from prefect import Flow
-
-    from flows import approve, deployed
-
-    flows = (*vars(deployed).values(), *vars(approve).values())
-    return any(isinstance(flow, Flow) and flow.name == flow_name for flow in flows)
-
-
-def _without_prefect_heartbeat() -> AbstractContextManager[None]:
-    variables = environment()
-    api = variables.get("PREFECT_API_URL")
-    if FORK_SERVER not in variables or api is None:
-        return nullcontext()
-    if not sends_own_heartbeat(variables.get("PREFECT__FLOW_NAME", "")):
-        return nullcontext()
-    return use_server(api)
 
 
 if __name__ == "__main__":

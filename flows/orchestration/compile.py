@@ -1,45 +1,75 @@
-"""Compiles a blueprint into a Prefect flow, with its name, tags and secrets.
+"""Compiles a blueprint into a Prefect flow, and executes a run inside its flow run.
 
 Each node, step and attempt is a task run.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
-from typing import Any, cast
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+from httpx import HTTPError
 from prefect import Flow, State, get_client
-from prefect.blocks.system import Secret
+from prefect.exceptions import ObjectNotFound, TerminationSignal
 from prefect.runtime import deployment, flow_run
 
 from blueprints.engine import RunListener
 from blueprints.types import Blueprint
-from contracts.errors import SecretMissing
+from contracts.errors import HarnessError, RunNotFound
 from contracts.run import RunReport
-from flows.config.environment import set_variables
 from flows.config.settings import load_settings
 from flows.execution.dependencies import RunDependencies
 from flows.execution.end_state import end_state
-from flows.execution.reconcile import reconcile_flow_run
-from flows.orchestration.attempt import attempt_run
+from flows.execution.engine import ignore_sigterm, run_blueprint
+from flows.execution.reconcile import reconcile_flow_run, reconcile_run
+from flows.execution.telemetry import RunTrace, trace_run
 from flows.orchestration.flow import (
     check_required,
     expected_errors,
     request_form,
     required_parameters,
+    secret_variables,
 )
-from flows.orchestration.heartbeat import heartbeat
-from flows.orchestration.memory_tasks import memory_tasks, note_tasks
+from flows.orchestration.limits import wait_for_turn
 from flows.orchestration.suspend import suspend_until_decided
+from flows.orchestration.tasks import (
+    memory_tasks,
+    node_task_runner,
+    note_tasks,
+    publish_report,
+    publish_view,
+    watch_in_log,
+)
+from flows.runs.home import TRAJECTORY
 from flows.runs.request import FlowRun, ResolvedRequest, RunRequest, repo_name
-from flows.runs.run_record import check_run_id
-from flows.runs.runs import finished_report, waits_for_approval
-from flows.services import gateway
+from flows.runs.run_record import check_run_id, record_queued, waiting_in_queue
+from flows.runs.runs import (
+    finished_report,
+    is_known,
+    read_diff,
+    read_entry,
+    read_report,
+    reported_at,
+    waits_for_approval,
+)
 from flows.services.server_outage import ignore_outage
 
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
 RunFlow = Flow[..., State[RunReport]]
+
+NO_REPO = "no repository"
+"""Stands for the repository in the name of a flow run that was started without one."""
+
+LOOK_S = 2.0
+"""Seconds between two requests that ask the Prefect server whether the flow run was cancelled."""
 
 
 def compile_blueprint(
@@ -103,7 +133,7 @@ def blueprint_flow(
     def blueprint_flow(**fields: Any) -> State[RunReport]:
         """Run the blueprint. The parameters are made by `request_form`."""
         check_required({"repo": fields["repo"]})
-        with secret_variables(fields["secrets"]), heartbeat():
+        with secret_variables(fields["secrets"]):
             opened = dependencies()
             if run_id is None:
                 check_run_id(opened.runs / own_id(), str(flow_run.id))
@@ -145,48 +175,106 @@ def _until_over(
             return report
 
 
-@contextmanager
-def secret_variables(blocks: Mapping[str, str]) -> Iterator[None]:
-    """Set each environment variable to the value of its Secret block during the block of code.
-
-    Raises:
-        SecretMissing: this server has no such block, or its value is not text.
-    """
-    if not blocks:
-        yield
-        return
-    own_gateway = f"gateway-{sha256(repr(sorted(blocks.items())).encode()).hexdigest()[:8]}"
-    secret = {name: _value(block) for name, block in blocks.items()}
-    # A gateway of its own: the keys of one run must not serve other runs.
-    with set_variables({**secret, "HARNESS_GATEWAY": own_gateway}):
+def attempt_run(
+    request: ResolvedRequest,
+    dependencies: RunDependencies,
+    run_id: str,
+    this: FlowRun,
+    watch: RunListener,
+) -> RunReport:
+    """Execute the run, or continue it; publish and return its report."""
+    settings = load_settings()
+    before = reported_at(dependencies.runs, run_id)
+    with trace_run(settings.telemetry, request, run_id) as trace:
         try:
-            yield
-        finally:
-            gateway.down_if_idle(load_settings())
+            queue = partial(waiting_in_queue, dependencies.runs, run_id, request, this)
+            with (
+                exit_when_cancelled(this.id),
+                wait_for_turn(request, settings.limits, queue=queue),
+            ):
+                report = run_blueprint(
+                    request,
+                    trace.dependencies(dependencies),
+                    run_id=run_id,
+                    flow_run=this,
+                    make_wrapper=lambda: trace.perform(node_task_runner()),
+                    watch=watch_in_log(watch),
+                )
+        except (KeyboardInterrupt, TerminationSignal) as signal:
+            with ignore_sigterm():
+                report = _cancelled_report(signal, request, dependencies, run_id, this)
+        except Exception as error:  # a door: a node may raise anything
+            with suppress(HarnessError):
+                reconcile_run(dependencies, run_id, error, of="queued")
+                if reported_at(dependencies.runs, run_id) != before:
+                    _publish(read_report(dependencies.runs, run_id), dependencies, trace)
+            raise
+        _publish(report, dependencies, trace)
+    return report
 
 
-def _value(block: str) -> str:
-    # Typed as a coroutine function; with `_sync` it returns the value.
-    load = cast("Callable[..., Secret[str]]", Secret.load)
-    try:
-        kept = load(block, _sync=True)
-    except ValueError as error:
-        raise SecretMissing(
-            f"no Secret block {block!r} on this Prefect server: "
-            "create it under Blocks, or name another one in the run's secrets"
-        ) from error
-    value, read = kept.value.get_secret_value(), kept.get()  # `get` parses a text that is JSON
-    for text in (read, value):
-        if isinstance(text, str):
-            return text
-    raise SecretMissing(
-        f"Secret block {block!r} holds a {type(value).__name__}, and a variable takes text: "
-        "write it under Blocks as text, or name another one in the run's secrets"
+def _publish(report: RunReport, dependencies: RunDependencies, trace: RunTrace) -> None:
+    """Report the run to telemetry and Prefect."""
+    trace.ended(report, dependencies.runs / report.run_id / TRAJECTORY)
+    publish_report(report, read_diff(dependencies.runs, report.run_id))
+    publish_view(dependencies.run_view(report.run_id), report.run_id)
+
+
+def _cancelled_report(
+    signal: BaseException,
+    request: ResolvedRequest,
+    dependencies: RunDependencies,
+    run_id: str,
+    this: FlowRun,
+) -> RunReport:
+    """Return the report of a run that was cancelled, also before it started."""
+    with suppress(RunNotFound):
+        return read_report(dependencies.runs, run_id)
+    if not is_known(dependencies.runs, run_id):
+        record_queued(dependencies.runs, run_id, request, this)
+    report = reconcile_run(
+        dependencies, run_id, signal, of=read_entry(dependencies.runs, run_id).state
     )
+    if report is None:
+        raise signal
+    return report
 
 
-NO_REPO = "no repository"
-"""Stands for the repository in the name of a flow run that was started without one."""
+@contextmanager
+def exit_when_cancelled(flow_run_id: str, *, every_s: float = LOOK_S) -> Iterator[None]:
+    """Send SIGTERM to this process if its flow run is cancelled during the block.
+
+    A run of the command line has no worker that would do so, and a run outlives its worker.
+    """
+    over = Event()
+    watcher = Thread(
+        target=copy_context().run,
+        args=(_watch, flow_run_id, over, every_s),
+        name="cancel",
+        daemon=True,
+    )
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _watch(flow_run_id: str, over: Event, every_s: float) -> None:
+    if over.wait(every_s):
+        return
+    with get_client(sync_client=True) as client:
+        while not _is_unwanted(client, flow_run_id):
+            if over.wait(every_s):
+                return
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _is_unwanted(client: "SyncPrefectClient", flow_run_id: str) -> bool:
+    with suppress(HTTPError, ObjectNotFound):  # the run itself reports an outage
+        state = client.read_flow_run(UUID(flow_run_id)).state
+        return state is not None and (state.is_cancelling() or state.is_cancelled())
+    return False
 
 
 def run_name(blueprint: str, repo: str, run_id: str) -> str:
@@ -194,22 +282,18 @@ def run_name(blueprint: str, repo: str, run_id: str) -> str:
     return f"{blueprint} · {repo_name(repo)} · {run_id}"
 
 
-def run_tags(request: ResolvedRequest) -> list[str]:
-    """Return the tags by which the Prefect UI can filter."""
-    return [
-        f"blueprint:{request.definition.name}",
-        f"repo:{repo_name(request.repo)}",
-        f"agent:{request.agent}",
-        f"model:{request.model}",
-    ]
-
-
 def tag_flow_run(request: ResolvedRequest) -> None:
-    """Add the tags to the current flow run.
+    """Add tags to the current flow run, by which the Prefect UI can filter.
 
     Not before it starts: task runs inherit the tags that a flow run starts with, and for each tag
     of a task run Prefect asks the server for a concurrency limit.
     """
-    known = [*(flow_run.tags or ()), *run_tags(request)]
+    tags = {
+        *(flow_run.tags or ()),
+        f"blueprint:{request.definition.name}",
+        f"repo:{repo_name(request.repo)}",
+        f"agent:{request.agent}",
+        f"model:{request.model}",
+    }
     with ignore_outage("the tags of the flow run"):
-        get_client(sync_client=True).update_flow_run(flow_run.id, tags=sorted(set(known)))
+        get_client(sync_client=True).update_flow_run(flow_run.id, tags=sorted(tags))

@@ -1,11 +1,14 @@
-"""Decorators for flows: the form of a run request, required parameters, expected errors."""
+"""What flows share: the form of a request, required parameters, expected errors, secrets."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
+from hashlib import sha256
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, Final, ParamSpec, TypeVar
+from typing import Annotated, Any, Final, ParamSpec, TypeVar, cast
 
 from prefect import Flow, State
+from prefect.blocks.system import Secret
 from prefect.states import Failed
 from prefect.utilities.callables import parameter_schema
 from pydantic import BaseModel, Field, WithJsonSchema
@@ -13,8 +16,11 @@ from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
 from blueprints.types import Blueprint
-from contracts.errors import HarnessError, OptionInvalid
+from contracts.errors import HarnessError, OptionInvalid, SecretMissing
+from flows.config.environment import set_variables
+from flows.config.settings import load_settings
 from flows.runs.request import RunRequest
+from flows.services import gateway
 
 Params = ParamSpec("Params")
 Report = TypeVar("Report")
@@ -127,12 +133,53 @@ def _options_schema(blueprint: Blueprint) -> JsonDict:
     return {
         "type": "object",
         "properties": {
-            name: {"type": "string", "title": name, "description": _sentence(meaning)}
+            name: {
+                "type": "string",
+                "title": name,
+                "description": f"{meaning[:1].upper()}{meaning[1:]}.",
+            }
             for name, meaning in blueprint.options.items()
         },
         "additionalProperties": False,
     }
 
 
-def _sentence(meaning: str) -> str:
-    return f"{meaning[:1].upper()}{meaning[1:]}."
+@contextmanager
+def secret_variables(blocks: Mapping[str, str]) -> Iterator[None]:
+    """Set each environment variable to the value of its Secret block during the block of code.
+
+    Raises:
+        SecretMissing: this server has no such block, or its value is not text.
+    """
+    if not blocks:
+        yield
+        return
+    own_gateway = f"gateway-{sha256(repr(sorted(blocks.items())).encode()).hexdigest()[:8]}"
+    secret = {name: _read_secret(block) for name, block in blocks.items()}
+    # A gateway of its own: the keys of one run must not serve other runs.
+    with set_variables({**secret, "HARNESS_GATEWAY": own_gateway}):
+        try:
+            yield
+        finally:
+            gateway.down_if_idle(load_settings())
+
+
+def _read_secret(block: str) -> str:
+    # Typed as a coroutine function; with `_sync` it returns the value.
+    load = cast("Callable[..., Secret[str]]", Secret.load)
+    try:
+        secret = load(block, _sync=True)
+    except ValueError as error:
+        raise SecretMissing(
+            f"no Secret block {block!r} on this Prefect server: "
+            "create it under Blocks, or name another one in the run's secrets"
+        ) from error
+    value = secret.value.get_secret_value()
+    read = secret.get()  # parses a text that is JSON
+    for text in (read, value):
+        if isinstance(text, str):
+            return text
+    raise SecretMissing(
+        f"Secret block {block!r} holds a {type(value).__name__}, and a variable takes text: "
+        "write it under Blocks as text, or name another one in the run's secrets"
+    )

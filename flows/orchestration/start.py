@@ -134,7 +134,7 @@ def _reopened(flow_run_id: str) -> "FlowRun | None":
 
 @contextmanager
 def connected_to(api: str) -> Iterator[None]:
-    """Use this Prefect server during the block, with heartbeats.
+    """Use this Prefect server during the block.
 
     Raises:
         PrefectUnavailable: the server went down, was too busy for too long, or lost a flow run.

@@ -10,9 +10,7 @@ from prefect.futures import PrefectFuture
 from prefect.states import Completed, Failed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from flows.orchestration.artifacts import attach_markdown
-from flows.orchestration.heartbeat import heartbeat
-from flows.orchestration.node_tasks import log_failures_once
+from flows.orchestration.tasks import attach_markdown, log_failures_once
 from flows.plans.report import PlanReport, plan_markdown
 from flows.plans.run import PlanDependencies, open_plan_run, plan_report
 from policy.plan.executor import PlanRun
@@ -43,7 +41,7 @@ def compile_plan(deps: PlanDependencies, run_id: str, person: Approver | None = 
         task_runner=step_task_runner(),
     )
     def plan_flow() -> State[PlanReport]:
-        with heartbeat(), open_plan_run(deps, run_id, person) as run:
+        with open_plan_run(deps, run_id, person) as run:
             run_steps(run)
         report = plan_report(deps, run_id)
         publish_report(report)

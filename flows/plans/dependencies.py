@@ -19,7 +19,7 @@ from flows.execution.wiring import build_dependencies, docker_engine, sandbox_ow
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies
 from flows.plans.workspace import OpenSandbox
-from flows.runs.request import RunRequest, new_run_id
+from flows.runs.request import new_run_id
 from flows.services.gateway import complete_through_gateway
 from policy.errors import OperationFailed
 from policy.plan.registry import Operation
@@ -114,14 +114,7 @@ def _blueprints(settings: Settings) -> Callable[[PlanRequest, str, str], Json]:
         if ":" in name:
             raise OperationFailed(f"{name!r}: a plan runs installed blueprints only")
         deps = build_dependencies(settings)
-        given = RunRequest.of(
-            blueprint=name,
-            repo=plan.repo,
-            intent=intent,
-            intent_from="" if plan.intent is None else plan.taint[-1],
-            allow_change=plan.allow_change,
-        )
-        request = deps.resolve_request(given, find_blueprint(name))
+        request = deps.resolve_request(plan.run_request(name, intent), find_blueprint(name))
         deps.check_request(request)
         # With Prefect, which a plan that is only looked at does not need.
         from flows.orchestration.limits import hold_slots, run_limits

@@ -11,9 +11,9 @@ from prefect import get_client
 
 from contracts.errors import RunNotFound, Unavailable
 from flows.config.settings import load_settings
-from flows.execution.cancel_waiting import deny_pending_approvals, is_flow_run_cancelled
-from flows.execution.reconcile import crash_open_tasks
+from flows.execution.end_state import crash_open_tasks
 from flows.execution.wiring import docker_engine, sandbox_owner
+from flows.orchestration.cancel import deny_pending_approvals, is_flow_run_cancelled
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.record import record_plan_end, recorded_plan
 from flows.plans.run import PlanDependencies

@@ -11,9 +11,8 @@ from contracts.errors import RunNotFound
 from contracts.json import Json, canonical_json
 from flows.plans.report import PlanStatus
 from flows.plans.request import PlanRequest
-from flows.runs.addresses import save_address, saved_address
-from flows.runs.home import write_in_home
-from flows.runs.lock import file_lock, is_locked
+from flows.runs.home import save_address, saved_address, write_in_home
+from flows.runs.run_record import file_lock, is_locked
 from policy.log.event_log import EventLog
 from policy.log.events import Draft, Event
 from policy.plan.plan_json import parse_plan

@@ -7,14 +7,17 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.errors import RepoInvalid
-from flows.runs.check_request import check_patterns
-from flows.runs.fields import DESCRIPTIONS
-from flows.runs.request import absolute_repo, repo_name
+from flows.runs.request import RunRequest, absolute_repo, check_patterns, repo_name
 from nodes.text import check_text
 from sandbox.redaction import redact_url
 
+NOT_ON_A_FORM = ("intent", "intent_from", "flow_run")
+"""Fields that the form of a plan does not have."""
 
-class PlanRequest(BaseModel):
+_RUN_FIELDS = RunRequest.model_fields
+
+
+class PlanPrompt(BaseModel):
     """A prompt, and what its plan may work on and do.
 
     Raises (when made):
@@ -35,7 +38,7 @@ class PlanRequest(BaseModel):
     allow_change: tuple[str, ...] = Field(
         default=(),
         title="Allow changes of protected files",
-        description=DESCRIPTIONS["allow_change"],
+        description=_RUN_FIELDS["allow_change"].description,
     )
     intent: str | None = Field(
         default=None,
@@ -44,13 +47,9 @@ class PlanRequest(BaseModel):
         "sees it.",
     )
     intent_from: str = Field(
-        default="", title="Intent taken from", description=DESCRIPTIONS["intent_from"]
-    )
-    flow_run: str = Field(
         default="",
-        title="Flow run",
-        description="Id of the Prefect flow run that suspends itself to ask a person. Empty if "
-        "another process runs the plan.",
+        title="Intent taken from",
+        description=_RUN_FIELDS["intent_from"].description,
     )
 
     @field_validator("prompt", "intent", "intent_from", mode="before")
@@ -83,16 +82,31 @@ class PlanRequest(BaseModel):
         check_patterns(patterns)
         return patterns
 
+
+class PlanRequest(PlanPrompt):
+    """A prompt, and the flow run of its plan."""
+
+    flow_run: str = Field(
+        default="",
+        title="Flow run",
+        description="Id of the Prefect flow run that suspends itself to ask a person. Empty if "
+        "another process runs the plan.",
+    )
+
     @property
     def taint(self) -> tuple[str, ...]:
         """The untrusted origins of the repository, and of the intent if there is one."""
         repo = f"repo:{repo_name(self.repo)}"
-        return (repo,) if self.intent is None else (repo, f"intent:{self.intent_from}")
+        return (repo,) if self.intent is None else (repo, f"intent:{self._intent_source}")
+
+    @property
+    def _intent_source(self) -> str:
+        return self.intent_from or "the request"
 
     @property
     def inputs(self) -> dict[str, str]:
         """Names of inputs that a plan may refer to, each with its description."""
-        about = f"the text of {self.intent_from}, which is not to be trusted"
+        about = f"the text of {self._intent_source}, which is not to be trusted"
         return {} if self.intent is None else {"intent": about}
 
     def entities(self, *, trusted: bool) -> dict[str, Entity]:
@@ -109,6 +123,20 @@ class PlanRequest(BaseModel):
                 content=self.intent, label=Label(taint=frozenset({source})), origin=source
             )
         return found
+
+    def run_request(self, blueprint: str, intent: str) -> RunRequest:
+        """Return the request of a run that a step of this plan starts.
+
+        Raises:
+            BadInput: as `RunRequest.of`.
+        """
+        return RunRequest.of(
+            blueprint=blueprint,
+            repo=self.repo,
+            intent=intent,
+            intent_from="" if self.intent is None else self.taint[-1],
+            allow_change=self.allow_change,
+        )
 
     def with_grants(self, grants: frozenset[str]) -> "PlanRequest":
         """Return this request with more grants."""

@@ -15,7 +15,7 @@ from contracts.run import RunReport
 from flows.config.memory import MemorySettings, load_memory_settings
 from flows.config.settings import Settings, load_settings
 from flows.recall.library import configured_notebook
-from flows.runs.layout import TRAJECTORY
+from flows.runs.home import TRAJECTORY
 from flows.runs.run_record import RunRecord, read_record
 from flows.runs.runs import find_run, load_report, read_report, reported_at, runs_reported_since
 from flows.services.gateway import complete_through_gateway

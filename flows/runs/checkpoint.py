@@ -17,8 +17,7 @@ from contracts.errors import RunNotResumable
 from contracts.model_access import AgentUsage
 from contracts.run import NodeResult, without_attempt
 from contracts.sandbox import SnapshotId
-from flows.runs.home import write_in_home
-from flows.runs.layout import CHECKPOINT
+from flows.runs.home import CHECKPOINT, write_in_home
 from nodes.agents.types import Conversation
 from sandbox.repos import BaseCommit
 from sandbox.workspace import WorkCommit

@@ -2,20 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import RLock, Thread
+from threading import RLock
 from time import monotonic, sleep, time
 from typing import NamedTuple
 
 from blueprints.engine import WrapNode
-from contracts.errors import SandboxLost
 from contracts.run import NodeResult, without_attempt
 from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.runs.checkpoint import Checkpoint, dumps
-from flows.runs.home import write_in_home
-from flows.runs.layout import CHECKPOINT
+from flows.runs.home import CHECKPOINT, write_in_home
 from nodes.agents.types import Conversation, ConversationStore, StillCurrent
 from nodes.types import Agentic, Compete, Node
 
@@ -32,7 +29,7 @@ class SnapshotTracker:
     """Tracks a sandbox whose files match the snapshot `kept`; None: they are as cloned."""
 
     def __init__(self, sandbox: PersistentSandbox, kept: SnapshotId | None, ttl_s: float) -> None:
-        sleep(_TICK_S)
+        sleep(_TICK_S)  # so that a change from now on gets a later time than the clone
         self.kept = kept
         self._sandbox = sandbox
         self._ttl_s = ttl_s
@@ -64,6 +61,7 @@ class SnapshotTracker:
 
     def has_changed(self) -> bool:
         """Return True if a file may have changed since the last snapshot."""
+        # A clock that was set back gives new changes old times: then assume a change.
         set_back = time() - monotonic() < self._drift - _TICK_S / 2
         return set_back or self._sandbox.changed_since(self._unchanged_since)
 
@@ -72,7 +70,6 @@ class SnapshotTracker:
         self._unchanged_since = 0.0
 
     def _mark_saved(self, moment: float) -> None:
-        """Wait until the clock has moved, so that later changes get a later time."""
         self._unchanged_since = moment - _TICK_S / 2
         self._drift = time() - monotonic()
 
@@ -118,15 +115,6 @@ class Checkpoints:
     def talks(self) -> ConversationStore:
         """Storage for the conversations of this run's agents."""
         return ConversationStore(self._read_talk, self._save_talk, self._ended.__setitem__)
-
-    def prepare(self, sandbox: PersistentSandbox) -> None:
-        """Find the folders that commands can write to, in the background."""
-
-        def look() -> None:
-            with suppress(SandboxLost):  # the next command in it reports that
-                sandbox.changed_since(sandbox.now())
-
-        Thread(target=look, name="checkpoints", daemon=True).start()
 
     def follow(self, sandbox: PersistentSandbox) -> None:
         """Save the files of this sandbox from now on. They match the current checkpoint."""

@@ -1,4 +1,18 @@
-"""`HARNESS_HOME`: creating and checking it, its owner name, writing files there."""
+"""`HARNESS_HOME`: its owner name, its permissions, and the files in it.
+
+Each run has a folder of its own, `HARNESS_HOME/runs/<run id>`:
+
+run.json          the request, and the process that executes it       flows/runs/run_record.py
+lock              held while a process executes the run               flows/runs/run_record.py
+turn              held while a process waits for the lock             flows/runs/run_record.py
+checkpoint.json   finished nodes; exists while the run can be resumed flows/runs/checkpoints.py
+trajectory.jsonl  requests to models and their replies                providers/trajectory.py
+egress.jsonl      hosts that commands tried to reach, and the answer  flows/execution/sandboxes.py
+diff.patch        the whole diff of the work                          flows/runs/runs.py
+report.json       the outcome; removed while the run is resumed       flows/runs/runs.py
+untold.json       exists until memory has recorded the report         flows/execution/reconcile.py
+state-not-set     exists until the flow run has the report's state    flows/execution/end_state.py
+"""
 
 import os
 from contextlib import suppress
@@ -7,8 +21,20 @@ from secrets import token_hex
 from tempfile import TemporaryDirectory
 from threading import get_ident
 
-from contracts.errors import HomeUnavailable
+from contracts.errors import HomeUnavailable, RunNotFound
 from contracts.files import write_atomically
+from sandbox.redaction import redact_url
+
+RECORD = "run.json"
+LOCK = "lock"
+TURN = "turn"
+CHECKPOINT = "checkpoint.json"
+TRAJECTORY = "trajectory.jsonl"
+EGRESS = "egress.jsonl"
+DIFF = "diff.patch"
+REPORT = "report.json"
+UNRECORDED = "untold.json"
+STATE_NOT_SET = "state-not-set"
 
 
 def create_home(home: Path) -> None:
@@ -75,3 +101,26 @@ def read_or_create(path: Path, text: str) -> str:
             path.hardlink_to(part)
         part.unlink()
     return path.read_text()
+
+
+def save_address(folder: Path, run_id: str, address: str) -> str:
+    """Return the address without its password; save the full address if it has one."""
+    shown = redact_url(address)
+    if shown != address:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_in_home(folder / f"{run_id}.address", address, run_id=run_id)
+    return shown
+
+
+def saved_address(folder: Path, run_id: str, shown: str) -> str:
+    """Return the full address that `save_address` saved under this shown one.
+
+    Raises:
+        RunNotFound: the address had a password, and the saved file is gone.
+    """
+    if "***@" not in shown:
+        return shown
+    try:
+        return (folder / f"{run_id}.address").read_text()
+    except FileNotFoundError as error:
+        raise RunNotFound(f"the password in {shown} is not saved on this machine") from error

@@ -1,15 +1,19 @@
-"""A run's report as JSON and as Markdown. Pure."""
+"""A run's report as JSON and as Markdown, and the usage of models from its trajectory."""
 
 import html
 import json
 import re
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from contracts.chat import Usage
 from contracts.run import NodeReport, RunReport, SurfacedMemory
 from nodes.text import code_block, strip_control_characters, truncate_middle
+from providers.openai_messages import usage_from
+from providers.trajectory import read_trajectory
 
 DIFF_CAP = 100_000
 """Characters of the diff in a Markdown report. `diff.patch` has the whole diff."""
@@ -42,10 +46,7 @@ def loads(text: str) -> RunReport:
     Raises:
         ValueError: the text is no report.
     """
-    data = json.loads(text)
-    known = {f.name for f in fields(RunReport)}
-    known_fields = {k: v for k, v in data.items() if k in known} if isinstance(data, dict) else data
-    return adapter().validate_python(known_fields)
+    return adapter().validate_json(text)
 
 
 def report_markdown(report: RunReport, diff: str) -> str:
@@ -158,3 +159,21 @@ def inert_line(text: str | None) -> str:
     """Return the text on one line, with Markdown and HTML escaped."""
     flat = html.escape(" ".join(strip_control_characters(text or "").split()), quote=False)
     return re.sub(r"([\\`*_\[\]|#!])", r"\\\1", flat)
+
+
+def total_usage(trajectory: Path) -> Usage | None:
+    """Return the usage of all calls, also interrupted ones; None if no model was called.
+
+    This includes calls whose node has no result because an outage came in between.
+    """
+    if not trajectory.is_file():
+        return None
+    found = (event.get("usage") for event in trajectory_events(trajectory, "reply", "broken"))
+    usages = (usage_from(usage) for usage in found if isinstance(usage, Mapping))
+    return sum(usages, Usage())
+
+
+def trajectory_events(trajectory: Path, *kinds: str) -> Iterator[Mapping[str, object]]:
+    """Yield the trajectory's events of these kinds; none if the file does not exist."""
+    if trajectory.is_file():
+        yield from (event for event in read_trajectory(trajectory) if event.get("kind") in kinds)

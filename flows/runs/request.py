@@ -1,9 +1,11 @@
 """A run request: everything that a user gives to start a run.
 
 One model serves Prefect's form, the command line, webhook rules, `run.json` and a resumed run.
+`check_request` adds the checks that need the blueprint.
 """
 
 import secrets as random
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
 
@@ -11,11 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from blueprints.types import Blueprint
 from contracts.agents import AgentName
-from contracts.errors import BadInput
+from contracts.errors import BadInput, OptionInvalid
 from contracts.files import existing_path
-from flows.runs.fields import DESCRIPTIONS
-from memory.scope import ID_LIMIT
+from memory.scope import ID_LIMIT, Scope, validate_scope
+from nodes.agents.allowed_tools import check_allowed_tools
 from nodes.changes import BASE_OPTION, REVIEW_OPTIONS
+from nodes.projects.options import PROJECT_OPTIONS, check_option
 from nodes.text import check_text
 from nodes.types import Agentic, inner_nodes
 from sandbox.redaction import redact_url
@@ -47,47 +50,97 @@ class RunRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    blueprint: str = Field(title="Blueprint", max_length=500, description=DESCRIPTIONS["blueprint"])
-    repo: str = Field(title="Repository", max_length=2_000, description=DESCRIPTIONS["repo"])
+    blueprint: str = Field(
+        title="Blueprint",
+        max_length=500,
+        description="A name from `harness blueprints list`, or FILE:NAME. In Prefect a file must "
+        "be listed in the setting `allowed_blueprints`.",
+    )
+    repo: str = Field(
+        title="Repository",
+        max_length=2_000,
+        description="Path or URL of the git repository to work on, such as /srv/git/my-project.",
+    )
     intent: str = Field(
-        default="", title="Intent", max_length=20_000, description=DESCRIPTIONS["intent"]
+        default="",
+        title="Intent",
+        max_length=20_000,
+        description='What you want, in your own words, such as "make the tests pass".',
     )
     ref: str = Field(
-        default="", title="Start from", max_length=500, description=DESCRIPTIONS["ref"]
+        default="",
+        title="Start from",
+        max_length=500,
+        description="Branch, tag or commit to start from; HEAD of the repository if empty.",
     )
-    agent: AgentChoice = Field(default=CONFIGURED, title="Agent", description=DESCRIPTIONS["agent"])
-    model: str = Field(default="", title="Model", max_length=500, description=DESCRIPTIONS["model"])
-    push: bool = Field(default=False, title="Push", description=DESCRIPTIONS["push"])
+    agent: AgentChoice = Field(
+        default=CONFIGURED,
+        title="Agent",
+        description="The agent for agentic nodes that name none.",
+    )
+    model: str = Field(
+        default="",
+        title="Model",
+        max_length=500,
+        description="A litellm name such as anthropic/claude-sonnet-5-5, or scripted/FILE; the "
+        "configured one if empty.",
+    )
+    push: bool = Field(
+        default=False, title="Push", description="Push the branch if every node succeeded."
+    )
     budget_usd: Usd | None = Field(
-        default=None, title="Budget in US dollars", description=DESCRIPTIONS["budget_usd"]
+        default=None,
+        title="Budget in US dollars",
+        description="US dollars that the agents of this run may spend together; the configured "
+        "limit if empty.",
     )
     options: dict[str, str] = Field(
-        default={}, title="Options", description=DESCRIPTIONS["options"]
+        default={}, title="Options", description="Options of the blueprint, by name."
     )
     user: str = Field(
-        default="", title="User", max_length=ID_LIMIT, description=DESCRIPTIONS["user"]
+        default="",
+        title="User",
+        max_length=ID_LIMIT,
+        description="User whose private notes and examples the agents are given.",
     )
     company: str = Field(
-        default="", title="Company", max_length=ID_LIMIT, description=DESCRIPTIONS["company"]
+        default="",
+        title="Company",
+        max_length=ID_LIMIT,
+        description="Company whose notes and examples the agents are given.",
     )
     secrets: dict[Variable, BlockName] = Field(
-        default={}, title="Secrets", description=DESCRIPTIONS["secrets"]
+        default={},
+        title="Secrets",
+        description="Variable to the name of a Prefect Secret block, such as "
+        '{"OPENAI_API_KEY": "team-a-key"}. Never the secret itself: the server stores this field.',
     )
     intent_from: str = Field(
         default="",
         title="Intent taken from",
         max_length=200,
-        description=DESCRIPTIONS["intent_from"],
+        description="Where an untrusted intent came from, such as issue:17. Nothing in such an "
+        "intent counts as your decision. Empty if the intent is yours.",
     )
     allow_change: tuple[Pattern, ...] = Field(
         default=(),
         title="Allow changes of protected files",
         max_length=MOST_PATTERNS,
-        description=DESCRIPTIONS["allow_change"],
+        description="Patterns of protected files that this run may change and push, such as "
+        ".github/workflows/*. Nothing that the intent says permits it.",
     )
     wait_approvals_s: Annotated[float, Field(ge=0, le=1500)] | None = Field(
-        default=None, title="Wait for approvals", description=DESCRIPTIONS["wait_approvals_s"]
+        default=None,
+        title="Wait for approvals",
+        description="Seconds an agent waits for your decision before it continues without the "
+        "action.",
     )
+
+    @property
+    def taint(self) -> tuple[str, ...]:
+        """Untrusted origins: the repository, and the source of an intent that is not the user's."""
+        repo = f"repo:{repo_name(self.repo)}"
+        return (repo, self.intent_from) if self.intent_from else (repo,)
 
     @classmethod
     def of(cls, **fields: object) -> Self:
@@ -148,6 +201,66 @@ def agentic_nodes(blueprint: Blueprint) -> list[Agentic]:
     """All nodes of a blueprint that an agent executes, fixes included."""
     every = (node for top in blueprint.nodes for node in (top, *inner_nodes(top)))
     return [node for node in every if isinstance(node, Agentic)]
+
+
+def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) -> None:
+    """Check a request against its blueprint, the known agents, and what commits and databases hold.
+
+    Raises:
+        BadInput: names the field, the value found, and what is allowed.
+    """
+    _check_options(request)
+    for name in sorted(request.agents - set(known_agents)):
+        raise OptionInvalid(f"no agent {name!r}; known: {', '.join(sorted(known_agents))}")
+    for node in request.agentic_nodes:
+        check_allowed_tools(node.agent or request.agent, node.allowed_tools)
+    validate_scope(Scope(user=request.user or None, company=request.company or None))
+    for name in ("repo", "intent", "intent_from", "ref", "model"):
+        check_text(f"the {name}", getattr(request, name))
+    check_text("the repository's path", absolute_repo(request.repo))
+    check_patterns(request.allow_change)
+    if request.definition.needs_intent and not request.intent.strip():
+        raise BadInput(
+            f"blueprint {request.definition.name!r} does what the intent says: give one, as "
+            "--intent or --intent-from"
+        )
+
+
+def check_patterns(patterns: Sequence[str]) -> None:
+    """Check patterns for `--allow-change`: each must be able to match a file of a repository.
+
+    Raises:
+        BadInput: names the pattern.
+    """
+    if len(patterns) > MOST_PATTERNS:
+        raise BadInput(f"--allow-change: {len(patterns)} patterns, at most {MOST_PATTERNS}")
+    for pattern in patterns:
+        check_text("the pattern of --allow-change", pattern)
+        if len(pattern) > LONGEST_PATTERN:
+            raise BadInput(
+                f"--allow-change: a pattern has {len(pattern)} characters: at most "
+                f"{LONGEST_PATTERN} are allowed"
+            )
+        if not pattern.strip() or {"", ".", ".."} & set(pattern.split("/")):
+            raise BadInput(
+                f"--allow-change {pattern!r}: give a path or pattern from the repository's root, "
+                "such as '.github/workflows/*', without '/' at either end and without '.' or '..'"
+            )
+
+
+def _check_options(request: ResolvedRequest) -> None:
+    known = dict(request.definition.options)
+    for name, value in request.options.items():
+        check_text("an option", f"{name}={value}")
+        if name not in known:
+            takes = ", ".join(known) or "none"
+            raise OptionInvalid(
+                f"blueprint {request.definition.name!r} has no option {name!r}; it takes: {takes}"
+            )
+        if (
+            PROJECT_OPTIONS.get(name) == known[name]
+        ):  # a blueprint may give the name another meaning
+            check_option(name, value)
 
 
 class FlowRun(NamedTuple):

@@ -6,18 +6,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from contracts.errors import RunDamaged, RunNotFound
+from contracts.errors import RunDamaged, RunNotFound, RunNotResumable
 from contracts.run import RunReport
-from flows.runs.addresses import without_password
-from flows.runs.home import write_in_home
-from flows.runs.layout import ASKED, CHECKPOINT, DIFF, REPORT
-from flows.runs.lock import is_abandoned
+from flows.runs.home import CHECKPOINT, DIFF, RECORD, REPORT, write_in_home
 from flows.runs.report import dumps, loads
-from flows.runs.run_record import RunRecord, read_record
+from flows.runs.request import ResolvedRequest
+from flows.runs.run_record import (
+    RunRecord,
+    is_abandoned,
+    read_record,
+    recorded_request,
+    run_lock,
+)
 from sandbox.process_label import has_exited
 from sandbox.process_label import is_local as known_process
+from sandbox.redaction import redact_url
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +68,7 @@ def search_runs(folder: Path, *, about: str = "") -> Iterator[RunEntry]:
 
     Reads reports lazily. A damaged run is skipped and logged.
     """
-    owns = (path.parent for path in folder.glob(f"*/{ASKED}"))
+    owns = (path.parent for path in folder.glob(f"*/{RECORD}"))
     records = [(known, own) for own in owns if (known := try_read_record(own)) is not None]
     records.sort(key=lambda pair: pair[0].started_at, reverse=True)
     return (_entry(own, known) for known, own in records if about.lower() in _words(known))
@@ -80,7 +85,7 @@ def try_read_record(own: Path) -> RunRecord | None:
 
 def count_runs(folder: Path) -> int:
     """Return the number of runs."""
-    return sum(1 for _ in folder.glob(f"*/{ASKED}"))
+    return sum(1 for _ in folder.glob(f"*/{RECORD}"))
 
 
 def read_entry(folder: Path, run: str) -> RunEntry:
@@ -121,7 +126,7 @@ def load_report(own: Path) -> RunReport | None:
 
 def is_known(folder: Path, run_id: str) -> bool:
     """Return True if the run has a record."""
-    return (folder / run_id / ASKED).is_file()
+    return (folder / run_id / RECORD).is_file()
 
 
 def reported_at(folder: Path, run_id: str) -> int | None:
@@ -190,7 +195,7 @@ def resolve_id(folder: Path, run: str) -> str:
 
 def _beginning_with(folder: Path, run: str) -> Iterator[Path]:
     if run.isalnum():
-        yield from sorted(path.parent for path in folder.glob(f"{run}*/{ASKED}"))
+        yield from sorted(path.parent for path in folder.glob(f"{run}*/{RECORD}"))
 
 
 def _asked(own: Path) -> RunRecord:
@@ -206,7 +211,7 @@ def has_run_exited(own: Path, record: RunRecord) -> bool:
 
 
 def _words(record: RunRecord) -> str:
-    shown = without_password(record.repo)
+    shown = redact_url(record.repo)
     return f"{record.run_id} {record.name} {shown} {record.intent}".lower()
 
 
@@ -222,7 +227,7 @@ def _entry(own: Path, record: RunRecord) -> RunEntry:
     return RunEntry(
         run_id=record.run_id,
         blueprint=record.name,
-        repo=without_password(record.repo),
+        repo=redact_url(record.repo),
         intent=record.intent,
         started_at=record.started_at,
         state=done.status if done else now,
@@ -231,3 +236,40 @@ def _entry(own: Path, record: RunRecord) -> RunEntry:
         resumable=(done is not None or dead) and _resumable(own, record),
         suspends=record.suspends,
     )
+
+
+class ResumableRun(NamedTuple):
+    """A run that can be resumed. `flow_run_id` is the Prefect flow run that began it."""
+
+    run_id: str
+    request: ResolvedRequest
+    flow_run_id: str | None
+
+
+def find_resumable(folder: Path, run: str) -> ResumableRun:
+    """Find a stopped run by its id or an unambiguous prefix.
+
+    Changes to the directory in which the run was started: the request may name paths in it.
+
+    Raises:
+        RunNotFound: no such run, or several.
+        RunNotResumable: it is running or finished, or its files are gone.
+    """
+    own = find_run(folder, run)
+    with run_lock(folder, own.name):
+        entry = read_entry(folder, own.name)
+        goes_on = entry.resumable or (own / CHECKPOINT).is_file()
+        if entry.state == "queued" or not goes_on:
+            raise RunNotResumable(_why_not(own.name, entry.state))
+    record = read_record(own)
+    if record is None:
+        raise RunNotResumable(f"run {own.name} has gone while it was looked at")
+    return ResumableRun(own.name, recorded_request(record), record.flow_run_id)
+
+
+def _why_not(run_id: str, state: str) -> str:
+    if state == "queued":
+        return f"run {run_id} is queued: it begins by itself when its turn comes"
+    if state in ("running", "lost"):
+        return f"run {run_id} is {state} and cannot be resumed: its files are gone"
+    return f"run {run_id} is finished ({state}): `harness run` starts another"

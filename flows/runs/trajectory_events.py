@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
 from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.json import Json, as_mapping, as_mappings
@@ -186,20 +187,15 @@ class TrajectoryEvents:
             label = label.join(known[name].label)
         return text_entity(text, origin=f"{origin} in {self.node}", label=label, sources=seen)
 
-    def _add(self, kind: str, body: Mapping[str, Json], seen: Iterable[str], *made: Entity) -> None:
-        match kind:
-            case "model_call" | "decision" | "tool_call" | "endorsement":
-                self._drafts.append(
-                    Draft(
-                        kind=kind,
-                        run_id=self.run_id,
-                        body=body,
-                        consumes=tuple(seen),
-                        produces=made,
-                    )
-                )
-            case _:
-                raise ValueError(f"no event of kind {kind!r} comes of a trajectory")
+    def _add(
+        self,
+        kind: Literal["model_call", "decision", "tool_call", "endorsement"],
+        body: Mapping[str, Json],
+        seen: Iterable[str],
+        *made: Entity,
+    ) -> None:
+        draft = Draft(kind=kind, run_id=self.run_id, body=body, consumes=tuple(seen), produces=made)
+        self._drafts.append(draft)
 
 
 def _call(raw: Mapping[str, object]) -> dict[str, Json]:

@@ -19,7 +19,7 @@ from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.host.local_stack import bring_up, take_down
 from flows.plans.dependencies import plan_dependencies
 from flows.recall.library import configured_library
-from flows.runs.layout import CHECKPOINT
+from flows.runs.home import CHECKPOINT
 from flows.runs.run_record import read_record
 from flows.runs.runs import read_report
 from flows.services import prefect_server

@@ -17,7 +17,7 @@ from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.orchestration import cancel
 from flows.orchestration.limits import hold_slots, run_limits
 from flows.orchestration.start import connected_to
-from flows.runs.layout import CHECKPOINT
+from flows.runs.home import CHECKPOINT
 from nodes.commands import command
 from sandbox.reap import list_sandboxes, list_snapshots
 from tests.support.app import Harness

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from app.web.webhooks import MAX_BODY_BYTES, create_receiver
 from flows.config.settings import Settings, WebhookSettings
-from flows.runs.layout import CHECKPOINT
+from flows.runs.home import CHECKPOINT
 from tests.support.here import here
 from tests.support.web import a_run
 

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
-from contracts.model_access import GuardBounds, OpenModelAccess
+from contracts.model_access import GuardBounds, ModelAccess, OpenModelAccess, TokenSpec
 from contracts.tool import Toolbox
-from flows.execution.agents import bounded_gate
 from nodes.agents.claude_code import claude_code
 from nodes.agents.native import gateway_native_agent
 from nodes.agents.pi import pi
@@ -77,7 +78,11 @@ class Bench:
         )
         with self._gateway.run(terms) as open_gate:
             inside = NodeSandbox(self.sandbox, env=_NO_BYTECODE, timeout_s=None, sink=print)
-            return AGENTS[agent](bounded_gate(open_gate, bounds), self.lines.append)(task, inside)
+
+            def bounded(terms: TokenSpec) -> AbstractContextManager[ModelAccess]:
+                return open_gate(replace(terms, bounds=bounds))
+
+            return AGENTS[agent](bounded, self.lines.append)(task, inside)
 
     def events(self, kind: str) -> list[dict[str, object]]:
         found = map(json.loads, self.trajectory.read_text().splitlines())

@@ -18,7 +18,7 @@ from contracts.sandbox import Command, Sandbox
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.recall.playbooks import MemoryUnavailable
-from flows.runs.layout import CHECKPOINT
+from flows.runs.home import CHECKPOINT
 from memory.types import RecordedRun
 from nodes.commands import command, shell
 from nodes.types import Agentic

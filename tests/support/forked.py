@@ -46,11 +46,11 @@ _ASIDE = 512
 _NEEDED = (
     "alembic.command", "app.cli.main", "app.terminal.live", "app.terminal.tree",
     "app.web.serve", "chromadb.api.client", "chromadb.api.rust",
-    "flows.execution.agents", "flows.execution.replay", "flows.execution.wiring",
+    "flows.execution.replay", "flows.execution.wiring",
     "flows.host.engine_process", "flows.host.fork_server",
     "flows.host.pool", "flows.host.server_process", "flows.orchestration.cancel",
     "flows.orchestration.compile", "flows.orchestration.start", "flows.plans.start",
-    "flows.runs.resume", "flows.runs.runs",
+    "flows.runs.runs",
     "prefect.cli.deploy._core", "prefect.cli.worker", "prefect.server.api.server",
     "prefect.workers.process", "prefect_redis",
     "providers.models", "providers.scripted",

@@ -16,8 +16,7 @@ from contracts.run import RunReport
 from flows.audit.policies import POLICIES
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.runs.resume import find_resumable
-from flows.runs.runs import read_entry
+from flows.runs.runs import find_resumable, read_entry
 from policy.guard.guard import SECRET_FILES
 from policy.guard.protected import PROTECTED
 from policy.log.data_flow import data_flow

@@ -8,10 +8,9 @@ import pytest
 
 from contracts.run import RunReport
 from flows.config.settings import load_settings
-from flows.execution.cancel_waiting import WHY, cancel_waiting_run
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.orchestration.cancel import cancel_any_run
+from flows.orchestration.cancel import WHY, cancel_any_run, cancel_waiting_run
 from flows.orchestration.start import connected_to
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.request import PlanRequest
@@ -93,7 +92,7 @@ def test_it_is_withdrawn_wherever_it_is_cancelled(
     from prefect.states import Cancelling, Suspended
 
     from benchmarks.operate.bare import bare
-    from flows.execution.cancel_waiting import cancel_waiting_runs
+    from flows.orchestration.cancel import cancel_waiting_runs
 
     monkeypatch.setenv("PREFECT_API_URL", prefect_api)
     with connected_to(prefect_api), prefect_client(prefect_api) as client:
@@ -123,7 +122,7 @@ def test_it_is_ended_also_if_somebody_decided_after_the_cancel(
     from prefect.states import Cancelled
 
     from benchmarks.operate.bare import bare
-    from flows.execution.cancel_waiting import cancel_waiting_runs
+    from flows.orchestration.cancel import cancel_waiting_runs
 
     monkeypatch.setenv("PREFECT_API_URL", prefect_api)
     with connected_to(prefect_api), prefect_client(prefect_api) as client:

@@ -8,10 +8,9 @@ import pytest
 
 from blueprints.dsl import blueprint, deterministic
 from contracts.run import RunReport
-from flows.execution import unrecorded
 from flows.execution.dependencies import RunDependencies
-from flows.execution.reconcile import reconcile_lost_runs
-from flows.execution.unrecorded import UnrecordedRun, record_late
+from flows.execution.reconcile import reconcile_lost_runs, record_late
+from flows.execution.run_state import UnrecordedRun, mark_unrecorded
 from flows.recall.playbooks import MemoryUnavailable
 from flows.runs import checkpoint
 from flows.runs.run_record import write_record
@@ -42,7 +41,7 @@ def in_the_middle(shop: RunDependencies, ask: Ask, run_id: str) -> Path:
 def before_it_was_recorded(shop: RunDependencies, ask: Ask, run_id: str) -> Path:
     own = killed(shop, ask, run_id)
     save_report(own, RunReport(run_id=run_id, blueprint="write", status="success"), "")
-    unrecorded.mark_unrecorded(own, UnrecordedRun(verdict_later=False, over=True))
+    mark_unrecorded(own, UnrecordedRun(verdict_later=False, over=True))
     return own
 
 

@@ -9,8 +9,16 @@ import pytest
 from contracts.errors import ForgeRefused
 from contracts.run import NodeReport, RunReport
 from flows.config.settings import ForgeSettings
-from flows.execution.forge import Forge, ForgeKind, PullRequest, open_pull_request, parse_remote
-from flows.execution.pull_requests import body, pull_request_opener, title
+from flows.execution.forge import (
+    Forge,
+    ForgeKind,
+    PullRequest,
+    body,
+    open_pull_request,
+    parse_remote,
+    pull_request_opener,
+    title,
+)
 from tests.support.fake_forge import TOKEN, FakeForge, fake_forge
 
 WANTED = PullRequest(branch="harness/3f/fix", base="main", title="fix-tests: mend", body="Report")

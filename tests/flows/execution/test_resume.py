@@ -17,13 +17,11 @@ from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.queue import record_queued
 from flows.execution.reconcile import reconcile_run
-from flows.runs.layout import CHECKPOINT
-from flows.runs.lock import run_lock
+from flows.runs.home import CHECKPOINT
 from flows.runs.request import FlowRun
-from flows.runs.resume import find_resumable
-from flows.runs.runs import finished_report, list_runs, read_entry
+from flows.runs.run_record import record_queued, run_lock
+from flows.runs.runs import find_resumable, finished_report, list_runs, read_entry
 from nodes.commands import shell
 from nodes.types import Node
 from tests.support.flow_runs import WRITE_42, Outage, three

@@ -31,7 +31,7 @@ def run_traced(shop: RunDependencies, request: ResolvedRequest, endpoint: str | 
     with trace_run(TelemetrySettings(endpoint=endpoint), request, "abcd1234") as trace:
         tools = trace.dependencies(shop)
         report = run_blueprint(
-            request, tools, run_id="abcd1234", perform=trace.perform(call_directly)
+            request, tools, run_id="abcd1234", make_wrapper=lambda: trace.perform(call_directly)
         )
         trace.ended(report, shop.runs / "abcd1234" / "trajectory.jsonl")
     return report.status

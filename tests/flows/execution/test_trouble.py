@@ -15,7 +15,7 @@ from contracts.sandbox import Sandbox
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.recall.library import configured_library
-from flows.runs.resume import find_resumable
+from flows.runs.runs import find_resumable
 from nodes.commands import shell
 from tests.support.flows import Ask, scripted_shop
 from tests.support.repositories import fingerprint, git

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import BlueprintNotFound
-from flows.orchestration.allowed_blueprints import find_allowed_blueprint
+from flows.deployed import find_allowed_blueprint
 
 TIDY = """
 from blueprints.dsl import blueprint, deterministic

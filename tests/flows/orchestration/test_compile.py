@@ -27,7 +27,8 @@ from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows.execution.dependencies import RunDependencies
 from flows.execution.wiring import build_dependencies
-from flows.orchestration.compile import compile_blueprint, secret_variables
+from flows.orchestration.compile import compile_blueprint
+from flows.orchestration.flow import secret_variables
 from flows.orchestration.start import run_in_flow_run
 from flows.runs.run_record import read_record
 from nodes.commands import command, shell

@@ -14,8 +14,8 @@ from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid
 from contracts.run import NodeReport, RunReport
 from flows.config.memory import EmbeddingSettings, MemorySettings, load_memory_settings
-from flows.orchestration.memory_tasks import memory_tasks, recall_markdown
 from flows.orchestration.start import connected_to
+from flows.orchestration.tasks import memory_tasks, recall_markdown
 from flows.recall.library import configured_library
 from flows.recall.playbooks import MemoryUnavailable, RunMemory, run_memory
 from memory.types import PlaybookContent, PlaybookQuery, RecordedRun, Reflection

@@ -130,7 +130,7 @@ def test_a_flow_run_that_was_deleted_cancels_nothing_and_is_told_in_one_line(
     prefect_api: str,
 ) -> None:
     # None is deleted here: this server would lose what others tell it of their task runs.
-    from flows.runs.signals import exit_when_cancelled
+    from flows.orchestration.compile import exit_when_cancelled
 
     unknown = str(uuid4())
     with (

@@ -19,8 +19,8 @@ from flows.config.memory import EmbeddingSettings, MemorySettings
 from flows.config.settings import load_settings
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.orchestration.memory_tasks import note_tasks
 from flows.orchestration.start import connected_to
+from flows.orchestration.tasks import note_tasks
 from flows.recall.library import configured_notebook
 from flows.recall.notes import NodeRequest, prompt_markdown, run_notes
 from flows.services.daemon import RunningDaemon

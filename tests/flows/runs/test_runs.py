@@ -12,10 +12,8 @@ import pytest
 from blueprints.dsl import blueprint, deterministic
 from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
-from flows.runs.lock import queue_lock, run_lock
 from flows.runs.request import repo_name
-from flows.runs.resume import request_for
-from flows.runs.run_record import read_record, write_record
+from flows.runs.run_record import queue_lock, read_record, request_for, run_lock, write_record
 from flows.runs.runs import (
     find_run,
     list_runs,
@@ -118,7 +116,7 @@ def on_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError(errno.EBADF, "Bad file descriptor")
         fcntl.flock(file, how)
 
-    monkeypatch.setattr("flows.runs.lock.flock", lock)
+    monkeypatch.setattr("flows.runs.run_record.flock", lock)
 
 
 @pytest.mark.usefixtures("on_nfs")

@@ -6,8 +6,7 @@ import pytest
 
 from app.demo import request as demo
 from app.demo.request import make_repository
-from flows.host.engine_process import sends_own_heartbeat
-from flows.services.deploy import deploy_file, deployment_names, start_deployment
+from flows.services.deploy import deploy_file, start_deployment
 from tests.support.forks import Fork
 from tests.support.here import here
 from tests.support.repositories import git
@@ -47,11 +46,6 @@ def test_all_deployments_deploy_and_a_worker_runs_one(
     assert "span.start <= hour < span.end" in git(
         repository, "show", f"{branches}:opening_hours.py"
     )
-
-
-def test_prefect_sends_the_heartbeat_of_all_other_flows() -> None:
-    names = (*deployment_names(), "nightly-report")
-    assert {name for name in names if sends_own_heartbeat(name)} == BLUEPRINTS
 
 
 def taken_out(api: str) -> dict[str, object]:
