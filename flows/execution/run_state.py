@@ -182,8 +182,10 @@ class RunState:
             )
         elif approvals.refused is not None:
             report = replace(report, status="failure", error=report.error or approvals.refused)
-        elif report.status == "success" and approvals.is_waiting:
-            report = replace(report, status="waiting")
+        elif approvals.is_waiting:
+            # A node that fails for lack of an approval is not the one that ended the run.
+            status = "waiting" if report.status == "success" else report.status
+            report = replace(report, status=status, failed_node=None)
         # Includes the calls of nodes that an outage has left without a result.
         usage = total_usage(self.folder / TRAJECTORY) or report.token_usage
         return replace(

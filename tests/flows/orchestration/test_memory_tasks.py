@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid
@@ -197,9 +198,10 @@ def test_both_are_task_runs_with_artifacts(slug: str, server: str) -> None:
 
     assert slug in one_run()
     with get_client(sync_client=True) as client:
-        keys = {artifact.key for artifact in client.read_artifacts()}
+        wanted = ArtifactFilter(key=ArtifactFilterKey(any_=["playbooks-r1", "execution-r1"]))
+        keys = {artifact.key for artifact in client.read_artifacts(artifact_filter=wanted)}
         names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs()}
-    assert {"playbooks-r1", "execution-r1"} <= keys
+    assert keys == {"playbooks-r1", "execution-r1"}
     assert {"surface playbooks", "record execution"} <= names
 
 

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from prefect import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 
 from blueprints.dsl import agentic, blueprint, deterministic
 from blueprints.engine import RunListener
@@ -91,7 +92,8 @@ def test_the_password_of_an_address_opens_the_repository_and_is_told_to_no_serve
         with connected_to(prefect_api), pytest.raises(RepoInvalid, match="gone"):
             run_in_prefect(asked, load_settings(), run_id="b4", watch=RunListener())
     with prefect_client(prefect_api) as client:
-        known = [run for run in client.read_flow_runs() if run.name.endswith("· b4")]
+        named = FlowRunFilter(name=FlowRunFilterName(like_="· b4"))
+        known = client.read_flow_runs(flow_run_filter=named)
     assert [run.parameters["repo"] for run in known] == [f"http://***@{place}/notes.git"]
     assert "correct-horse" not in str([run.model_dump() for run in known])
 

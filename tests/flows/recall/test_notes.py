@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 
 from blueprints.dsl import agentic, blueprint
 from blueprints.types import Blueprint
@@ -196,4 +197,5 @@ def test_the_explanation_is_an_artifact(own_home: Path, prefect_api: str) -> Non
     with connected_to(prefect_api):
         assert "never log names" in one_run()
         with get_client(sync_client=True) as client:
-            assert "notes-n1-fix-attempt-1" in {one.key for one in client.read_artifacts()}
+            key = ArtifactFilterKey(any_=["notes-n1-fix-attempt-1"])
+            assert client.read_artifacts(artifact_filter=ArtifactFilter(key=key))
