@@ -85,17 +85,12 @@ def server_daemon(settings: Settings) -> Daemon:
 
 @contextmanager
 def use_server(api: str) -> Iterator[None]:
-    """Make Prefect use this server until the block ends, and switch off its own heartbeat."""
-    from prefect.context import SettingsContext, get_settings_context
+    """Make Prefect use this server until the block ends."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     is_current = PREFECT_API_URL.value() == api
     with nullcontext() if is_current else temporary_settings({PREFECT_API_URL: api}):
-        context = get_settings_context()
-        flows = context.settings.flows.model_copy(update={"heartbeat_frequency": None})
-        settings = context.settings.model_copy(update={"flows": flows})
-        with SettingsContext(profile=context.profile, settings=settings):
-            yield
+        yield
 
 
 @contextmanager
