@@ -7,9 +7,11 @@ records of a folder find themselves: a damaged folder can crash the process that
 import logging
 import os
 import sys
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from chromadb.config import Settings
 
 WRITE_BATCH = 1_000
+
+_Metadata = dict[str, str | bool | None]
 
 SAMPLE = 50
 """Records of each collection that `probe` looks up by their own vector."""
@@ -161,16 +165,31 @@ def open_collection(client: "ClientAPI", name: str) -> "Collection":
 
 
 def upsert(collection: "Collection", entries: Sequence[IndexEntry]) -> None:
-    """Write entries, replacing those with the same key."""
+    """Write what is new in these entries, replacing those with the same key."""
     # Never delete first: Chroma's graph loses records that are deleted and then added again.
     ids = [str(entry.key) for entry in entries]
     stored = collection.get(ids=ids, include=["metadatas"])
     old = dict(zip(stored["ids"], stored["metadatas"] or (), strict=False))
-    collection.upsert(
-        ids=ids,
-        embeddings=[entry.vector for entry in entries],
-        metadatas=[_metadata(entry, old.get(str(entry.key)) or {}) for entry in entries],
-    )
+    changed: list[tuple[IndexEntry, _Metadata]] = []
+    refiled: dict[str, _Metadata] = {}
+    for id_, entry in zip(ids, entries, strict=True):
+        before = old.get(id_) or {}
+        metadata = _metadata(entry, before)
+        if metadata["vector"] != before.get("vector"):
+            changed.append((entry, metadata))
+        elif metadata != before:
+            refiled[id_] = metadata
+    # A vector is written again only if it changed. Chroma opens a folder by adding its logged
+    # vectors to the graph in parallel threads, where a repeated one can cut off those added
+    # meanwhile: no search of that process finds them.
+    if changed:
+        collection.upsert(
+            ids=[str(entry.key) for entry, _ in changed],
+            embeddings=[entry.vector for entry, _ in changed],
+            metadatas=[metadata for _, metadata in changed],
+        )
+    if refiled:
+        collection.update(ids=list(refiled), metadatas=list(refiled.values()))
 
 
 def nearest(
@@ -224,9 +243,10 @@ def _settings() -> "Settings":
     return Settings(anonymized_telemetry=False)
 
 
-def _metadata(entry: IndexEntry, old: Mapping[str, object]) -> dict[str, str | bool | None]:
+def _metadata(entry: IndexEntry, old: Mapping[str, object]) -> _Metadata:
     # An upsert merges metadata, so a tag that was removed is named with None.
-    new: dict[str, str | bool | None] = {"category": entry.category}
+    vector = sha256(array("f", entry.vector).tobytes()).hexdigest()[:32]
+    new: _Metadata = {"category": entry.category, "vector": vector}
     return dict.fromkeys(old) | new | {f"tag {tag}": True for tag in entry.tags}
 
 

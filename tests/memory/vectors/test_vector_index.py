@@ -1,7 +1,9 @@
 """The vector index of a store: complete for every process, and rebuilt when damaged."""
 
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,21 @@ def test_clustered_records_are_all_found_by_their_own_vector(tmp_path: Path) -> 
     ]
     index.close()
     assert lost == []
+
+
+def test_a_vector_that_did_not_change_is_not_written_again(tmp_path: Path) -> None:
+    index = FolderVectorIndex(tmp_path / "index", "test")
+    for vector, tags in (([1.0, 0.5], ("old",)), ([1.0, 0.5], ("old",)), ([1.0, 0.5], ("new",))):
+        index.write(IndexUpdate([IndexEntry(1, vector, "", tags)]))
+    assert index.nearest([1.0, 0.5], PlaybookFilter(tags=("new",)), 1)
+    assert not index.nearest([1.0, 0.5], PlaybookFilter(tags=("old",)), 1)
+    index.write(IndexUpdate([IndexEntry(1, [0.5, 1.0], "", ("new",))]))
+    assert index.nearest([0.5, 1.0], PlaybookFilter(), 1)[0][1] < 1e-4
+    index.close()
+    # Chroma's log, which it replays in parallel when it opens the folder.
+    with closing(sqlite3.connect(tmp_path / "index" / "chroma" / "chroma.sqlite3")) as log:
+        written = log.execute("SELECT count(*) FROM embeddings_queue WHERE vector IS NOT NULL")
+        assert written.fetchone() == (2,)
 
 
 def found(library: Library, text: str) -> list[tuple[str, set[SearchArm]]]:
