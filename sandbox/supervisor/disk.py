@@ -83,11 +83,13 @@ class Disk:
         if not saw_all:
             used = max(used, self.used + self.fallen)
         self.used = used
+        room = self.limit // STEP
         if self.is_new_maximum:
             # What ended jobs wrote at last is not counted against jobs that begin now.
-            self.is_new_maximum, self.maximum = False, max(self.maximum, used)
+            self.is_new_maximum, self.maximum = False, max(self.maximum, used + room)
         if used > self.maximum:
-            self.maximum, self.overruns = used, self.overruns + 1
+            # Writing files to the disk adds blocks for where their parts lie, after any command.
+            self.maximum, self.overruns = used + room, self.overruns + 1
             if self.overruns > MAX_OVERRUNS:
                 self.loop.give_up(
                     f"its files take {used >> 20} MiB of the {self.limit >> 20} that they may"

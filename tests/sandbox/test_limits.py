@@ -202,6 +202,25 @@ def test_a_command_that_starts_on_a_full_disk_may_clear_up(small: DockerSandbox)
     assert sh(small, "sleep 1; rm big; echo fine").stdout == b"fine\n"
 
 
+def test_a_file_that_grows_by_being_written_to_the_disk_harms_no_later_command(
+    small: DockerSandbox, start_sandbox: StartSandbox
+) -> None:
+    scattered = (
+        "import os, time\n"
+        "fd = os.open('big', os.O_WRONLY | os.O_CREAT)\n"
+        "for n in range(20_000): os.pwrite(fd, bytes(4096), n * 8192)\n"
+        "time.sleep(900)"
+    )
+    assert python(small, scattered).out_of_disk
+    before = int(sh(small, "stat -c %b big").stdout)
+    with ThreadPoolExecutor(1) as threads:
+        later = threads.submit(sh, small, "sync big; sleep 3; echo fine")
+        has_files_measured = "sleep 1; head -c 50000000 /dev/zero > other; sync other"
+        assert sh(start_sandbox(SandboxLimits()), has_files_measured).ok
+        assert later.result().stdout == b"fine\n"
+    assert int(sh(small, "stat -c %b big").stdout) > before
+
+
 def test_filling_the_disk_again_and_again_ends_the_sandbox(small: DockerSandbox) -> None:
     assert sh(small, f"{FILL}; sleep 900").out_of_disk
     with pytest.raises(SandboxLost, match=r"its files take \d+ MiB of the 64 that they may"):
