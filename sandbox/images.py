@@ -6,12 +6,15 @@ The base image has what projects need; the agents image adds Node 22, `claude` a
 import hashlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copy
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
 
 from contracts.errors import ImageUnavailable
 from sandbox.engine import DockerEngine
@@ -32,6 +35,7 @@ _NO_DOCS = tuple(
     f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("doc", "man", "locale", "info")
 )
 _FOLDER = Path(__file__).with_name("images")
+_LOCK = Path("~/.cache/harness/images.lock")
 _STAGE = "harness.stage=fetched"
 _HOST_CA = "host-ca.pem"
 _HOST_CA_NAMES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
@@ -44,12 +48,13 @@ class ImageRecipe:
     name: str
     files: tuple[str, ...]
     base: "ImageRecipe | None" = None
+    folder: Path = _FOLDER
 
     def recipe(self) -> str:
         """Return the digest in the label of an up-to-date image."""
         digest = hashlib.sha256()
         for file in self.files:
-            digest.update((_FOLDER / file).read_bytes())
+            digest.update((self.folder / file).read_bytes())
         if self.base is not None:
             digest.update(self.base.recipe().encode())
         return digest.hexdigest()[:16]
@@ -59,44 +64,45 @@ BASE_RECIPE = ImageRecipe(name=BASE_IMAGE, files=("base.Dockerfile", "editables.
 AGENTS_RECIPE = ImageRecipe(name=AGENTS_IMAGE, files=("agents.Dockerfile",), base=BASE_RECIPE)
 
 
-def ensure_base(engine: DockerEngine, on_line: OnLine, *, force: bool = False) -> str:
-    """Return the name of the base image; build it if it is missing or its recipe changed.
+def ensure_image(
+    engine: DockerEngine, image: ImageRecipe, on_line: OnLine, *, force: bool = False
+) -> str:
+    """Return the name of the image; build it if it is missing or its recipe changed.
 
-    `on_line` gets the progress of a build, line by line.
-    `force` builds in any case, from the packages there are now.
+    `on_line` gets the progress of a build, line by line. `force` builds in any case, from the
+    packages there are now. A build gets the host's own certificates; the image does not keep them.
 
     Raises:
         DockerUnavailable: no engine answers.
         ImageUnavailable: no Debian to build on, or the build failed.
     """
-    with engine.client("get the base image ready") as client:
-        if force or not _is_here(client, BASE_RECIPE):
-            _build(
-                client, BASE_RECIPE, {"BASE": debian_image(client, on_line)}, on_line, fresh=force
-            )
-    return BASE_IMAGE
+    if not force and is_current(engine, image):
+        return image.name
+    base = None if image.base is None else ensure_image(engine, image.base, on_line)
+    with _build_lock(on_line), engine.client(f"build {image.name}") as client:
+        if force or not _is_here(client, image):  # another process may have built it meanwhile
+            try:
+                _build(client, image, base or debian_image(client, on_line), on_line, fresh=force)
+            finally:
+                client.images.prune(filters={"dangling": True, "label": _STAGE})
+    return image.name
 
 
-def ensure_agents(engine: DockerEngine, on_line: OnLine, *, force: bool = False) -> str:
-    """Return the name of the image with the real agents; build it if needed, as `ensure_base`.
-
-    The build fetches the agents from npm. It gets the host's own certificates for that; the image
-    does not keep them.
-
-    Raises:
-        DockerUnavailable: no engine answers.
-        ImageUnavailable: the base image or this one cannot be built.
-    """
-    with engine.client("get the agents image ready") as client:
-        if not force and _is_here(client, AGENTS_RECIPE):
-            return AGENTS_IMAGE
-    base = ensure_base(engine, on_line)
-    with engine.client("build the agents image") as client:
-        try:
-            _build(client, AGENTS_RECIPE, {"BASE": base}, on_line, fresh=force)
-        finally:
-            client.images.prune(filters={"dangling": True, "label": _STAGE})
-    return AGENTS_IMAGE
+@contextmanager
+def _build_lock(on_line: OnLine) -> Iterator[None]:
+    """Let one process of this user build at a time: pruning would break the build of another."""
+    path = _LOCK.expanduser()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        on_line("waiting until another process has built its image")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def is_current(engine: DockerEngine, image: ImageRecipe = BASE_RECIPE) -> bool:
@@ -123,20 +129,19 @@ def _is_here(client: "DockerClient", image: ImageRecipe) -> bool:
 def _build(
     client: "DockerClient",
     image: ImageRecipe,
-    arguments: Mapping[str, str],
+    base: str,
     on_line: OnLine,
     *,
     fresh: bool,
 ) -> None:
     with TemporaryDirectory(prefix="harness-") as place:
         for file in image.files:
-            copy(_FOLDER / file, place)
-        if image is AGENTS_RECIPE:
-            Path(place, _HOST_CA).write_bytes(_host_ca())
+            copy(image.folder / file, place)
+        Path(place, _HOST_CA).write_bytes(_host_ca())
         events = client.api.build(
             path=place,
             dockerfile=image.files[0],
-            buildargs=dict(arguments),
+            buildargs={"BASE": base},
             labels={RECIPE_LABEL: image.recipe()},
             tag=image.name,
             network_mode="host",  # what the host can reach; also without a bridge

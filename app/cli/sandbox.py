@@ -15,7 +15,7 @@ from app.terminal.output import (
 )
 from flows.config.settings import load_settings
 from flows.execution.wiring import docker_engine, sandbox_owner
-from sandbox.images import ensure_agents, ensure_base
+from sandbox.images import AGENTS_RECIPE, BASE_RECIPE, ensure_image
 from sandbox.reap import list_sandboxes
 from sandbox.reap import reap as remove_leftovers
 
@@ -33,8 +33,8 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Pull or build the base image; an image that is current is left unchanged."""
-    ensure = ensure_agents if agents else ensure_base
-    image = ensure(docker_engine(), on_line=print_message, force=force)
+    recipe = AGENTS_RECIPE if agents else BASE_RECIPE
+    image = ensure_image(docker_engine(), recipe, print_message, force=force)
     print_result({"image": image}, image, as_json)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from benchmarks.gateway.rows import start
 from benchmarks.row import Row
 from sandbox.engine import DockerEngine
-from sandbox.images import ensure_base
+from sandbox.images import BASE_RECIPE, ensure_image
 
 _PLACE = Path(__file__).parent
 _ENVIRONMENT = _PLACE.parents[1] / ".venv" / "bench-agents"
@@ -30,7 +30,7 @@ class Run(NamedTuple):
 
 def rows() -> Iterator[Row]:
     """Both figures, each side run twice, in turns; the better run counts."""
-    image = ensure_base(DockerEngine(), print)
+    image = ensure_image(DockerEngine(), BASE_RECIPE, print)
     python = _environment()
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())

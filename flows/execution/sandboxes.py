@@ -18,7 +18,7 @@ from flows.runs.request import ResolvedRequest
 from sandbox.container import DockerSandbox
 from sandbox.egress import EgressEvent, EgressProxy, OnEvent, open_egress
 from sandbox.engine import DockerEngine
-from sandbox.images import ensure_agents, ensure_base
+from sandbox.images import AGENTS_RECIPE, BASE_RECIPE, ensure_image
 from sandbox.pool import take_from_pool
 from sandbox.reap import reap, remove_checkpoints
 from sandbox.spec import SandboxSpec
@@ -79,8 +79,8 @@ def sandbox_spec(
     Raises:
         ImageUnavailable, DockerUnavailable.
     """
-    ensure = ensure_agents if cli else ensure_base
-    image = settings.sandbox.image or ensure(docker, on_line=lambda _: None)
+    recipe = AGENTS_RECIPE if cli else BASE_RECIPE
+    image = settings.sandbox.image or ensure_image(docker, recipe, on_line=lambda _: None)
     return _spec(settings, run_id, image)
 
 

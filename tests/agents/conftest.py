@@ -9,7 +9,7 @@ from nodes.agents.cli import GATEWAY_PORT
 from providers.client import Gateway
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.images import ensure_agents
+from sandbox.images import AGENTS_RECIPE, ensure_image
 from sandbox.spec import SandboxSpec
 from tests.support.agents import Bench
 from tests.support.running_gateway import running_gateway
@@ -28,7 +28,7 @@ def _at_once(_: float) -> None:
 @pytest.fixture(scope="module")
 def agents_sandbox(gateway: Gateway) -> Iterator[DockerSandbox]:
     engine = DockerEngine()
-    image = ensure_agents(engine, print)
+    image = ensure_image(engine, AGENTS_RECIPE, print)
     spec = SandboxSpec(image=image, owner="harness-tests", run_id="agents")
     with DockerSandbox.start(engine, spec) as started:
         started.forward(GATEWAY_PORT, gateway.connect)

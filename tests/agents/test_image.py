@@ -5,7 +5,7 @@ import pytest
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.images import AGENTS_IMAGE, AGENTS_RECIPE, ensure_agents, is_current
+from sandbox.images import AGENTS_IMAGE, AGENTS_RECIPE, ensure_image, is_current
 
 pytestmark = pytest.mark.docker
 
@@ -38,6 +38,6 @@ def test_the_image_has_no_certificates_of_the_host(agents_sandbox: DockerSandbox
 
 def test_an_existing_image_is_not_built_again(agents_sandbox: DockerSandbox) -> None:
     lines: list[str] = []
-    assert ensure_agents(DockerEngine(), lines.append) == AGENTS_IMAGE
+    assert ensure_image(DockerEngine(), AGENTS_RECIPE, lines.append) == AGENTS_IMAGE
     assert lines == []
     assert is_current(DockerEngine(), AGENTS_RECIPE)

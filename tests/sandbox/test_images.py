@@ -1,6 +1,8 @@
 """The base image: here at once or built, and enough to install and test a project offline."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +10,14 @@ from contracts.errors import ImageUnavailable
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.images import BASE_IMAGE, BASE_RECIPE, RECIPE_LABEL, build_output, ensure_base
+from sandbox.images import (
+    BASE_IMAGE,
+    BASE_RECIPE,
+    RECIPE_LABEL,
+    ImageRecipe,
+    build_output,
+    ensure_image,
+)
 from sandbox.spec import SandboxSpec
 
 
@@ -34,7 +43,7 @@ def test_a_failed_build_reports_its_last_line() -> None:
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[DockerSandbox]:
     engine = DockerEngine()
-    image = ensure_base(engine, print)
+    image = ensure_image(engine, BASE_RECIPE, print)
     spec = SandboxSpec(image=image, owner="test-images", run_id="r-1")
     sandbox = DockerSandbox.start(engine, spec)
     yield sandbox
@@ -51,11 +60,43 @@ def inside(sandbox: DockerSandbox, line: str) -> str:
 def test_an_image_with_the_right_recipe_is_not_built_again(sandbox: DockerSandbox) -> None:
     said: list[str] = []
 
-    assert ensure_base(DockerEngine(), said.append) == BASE_IMAGE
+    assert ensure_image(DockerEngine(), BASE_RECIPE, said.append) == BASE_IMAGE
 
     assert said == []
     with DockerEngine().client("look at the base image") as client:
         assert client.images.get(BASE_IMAGE).labels[RECIPE_LABEL] == BASE_RECIPE.recipe()
+
+
+@pytest.mark.docker
+def test_processes_that_need_the_same_image_build_it_once(
+    sandbox: DockerSandbox, tmp_path: Path
+) -> None:
+    """Two builds at once end with an error: each removes the stage that the other copies from."""
+    stage = (
+        "FROM ${BASE} AS fetched\nLABEL harness.stage=fetched\nRUN head -c 9 /dev/urandom > /tmp/x"
+    )
+    tmp_path.joinpath("Dockerfile").write_text(
+        f"ARG BASE\n{stage}\nFROM ${{BASE}}\nCOPY --from=fetched /tmp/x /tmp/x\n"
+    )
+    recipe = ImageRecipe(
+        name="harness-test-built-once:latest",
+        files=("Dockerfile",),
+        base=BASE_RECIPE,
+        folder=tmp_path,
+    )
+    steps: list[str] = []
+
+    def build(_: int) -> str:
+        return ensure_image(DockerEngine(), recipe, steps.append)
+
+    try:
+        with ThreadPoolExecutor() as pool:
+            assert set(pool.map(build, range(3))) == {recipe.name}
+    finally:
+        with DockerEngine().client("remove the image of a test") as client:
+            client.images.remove(recipe.name)
+
+    assert len([line for line in steps if line.startswith("Successfully tagged")]) == 1
 
 
 @pytest.mark.docker
