@@ -69,19 +69,6 @@ class DockerSandbox:
             made._boot(checkpoint or spec.image)
         return made
 
-    @classmethod
-    def adopt(cls, engine: DockerEngine, spec: SandboxSpec, container: str) -> Self:
-        """Take over a container of the pool; remove it if that fails.
-
-        Raises:
-            SandboxLost: it ended meanwhile.
-        """
-        made = cls(engine, spec)
-        made._containers.append(container)
-        with made._torn_down_on_error():
-            made._greet().wait_for_hello()
-        return made
-
     def fork(self, snapshot: SnapshotId) -> Self:
         """Start another sandbox of the same kind from a snapshot; this one goes on.
 

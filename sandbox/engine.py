@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from contracts.errors import DockerUnavailable, ImageUnavailable, SandboxLost
 from sandbox.docker_stream import ByteStream, attach
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 120
 _DEFAULT_URL = "unix:///var/run/docker.sock"
-
-
-class RunningContainer(NamedTuple):
-    """A running container. `image` is an id instead of a name if that name was given away since."""
-
-    id: str
-    name: str
-    image: str
 
 
 class DockerEngine:
@@ -67,31 +59,6 @@ class DockerEngine:
         """
         with self.client(f"talk to container {container[:12]}") as client:
             return attach(client, container)
-
-    def running(self, wanted: Mapping[str, str]) -> list[RunningContainer]:
-        """Return the running containers with these labels."""
-        pairs = [f"{label}={value}" for label, value in wanted.items()]
-        with self.client("look for containers") as client:
-            found = client.api.containers(filters={"label": pairs, "status": "running"})
-        return [
-            RunningContainer(
-                str(entry["Id"]), str(entry["Names"][0]).lstrip("/"), str(entry["Image"])
-            )
-            for entry in found
-        ]
-
-    def rename(self, container: str, name: str) -> bool:
-        """Rename a container; return False if the name is taken or the container is gone."""
-        from docker.errors import APIError
-
-        with self.client(f"rename container {container[:12]}") as client:
-            try:
-                client.api.rename(container, name)
-            except APIError as error:
-                if error.status_code not in (400, 404, 409):
-                    raise
-                return False
-        return True
 
     def has(self, container: str) -> bool:
         """Return whether the container exists."""

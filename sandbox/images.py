@@ -7,7 +7,7 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copy
@@ -150,8 +150,9 @@ def _build(
             forcerm=True,
             decode=True,
         )
-        for line in build_output(events, image.name):
-            on_line(line)
+        with closing(events):
+            for line in build_output(events, image.name):
+                on_line(line)
 
 
 def _host_ca() -> bytes:

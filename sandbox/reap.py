@@ -13,9 +13,7 @@ from sandbox.spec import (
     CREATOR_LABEL,
     DEADLINE_LABEL,
     OWNER_LABEL,
-    POOL_LABEL,
     RUN_ID_LABEL,
-    taken_name,
 )
 
 _LOOKS = 4
@@ -29,21 +27,14 @@ class SandboxInfo:
     id: str
     kind: str
     owner: str
-    run_id: str | None
-    """None for a container that was started before its run: labels cannot change."""
+    run_id: str
     boot: str
     deadline: datetime
-    pooled: bool = False
-    """Whether it was started ahead of time by the pool."""
-    taken: bool = False
-    """Whether a run took it from the pool; it then ends with that run, not with the pool."""
 
     @property
     def state(self) -> str:
         """The state in a word or two, for people."""
-        if self.is_leftover:
-            return "left over"
-        return "warm, waiting" if self.pooled and not self.taken else "in use"
+        return "left over" if self.is_leftover else "in use"
 
     @property
     def is_leftover(self) -> bool:
@@ -51,7 +42,7 @@ class SandboxInfo:
 
         A clock that jumps must not end the sandbox of a living run.
         """
-        if not self.taken and is_local(self.boot):
+        if is_local(self.boot):
             return has_exited(self.boot)
         return self.deadline < datetime.now(UTC)
 
@@ -92,9 +83,8 @@ def reap(engine: DockerEngine, owner: str, *, everything: bool = False) -> Reape
     for _ in range(_LOOKS):
         containers_left = _leftovers(list_sandboxes(engine, owner), everything)
         for info in containers_left:
-            if everything or claim_leftover(engine, info):
-                engine.remove(info.id)
-                containers[info.id] = None
+            engine.remove(info.id)
+            containers[info.id] = None
         images_left = _leftovers(list_snapshots(engine, owner), everything)
         images |= {info.id: None for info in images_left if engine.remove_image(info.id)}
         if not containers_left and not images_left:
@@ -122,12 +112,6 @@ def remove_checkpoints(
         images = [image for image in images if not engine.remove_image(image)]
 
 
-def claim_leftover(engine: DockerEngine, info: SandboxInfo) -> bool:
-    """Return False if a run took the container meanwhile; otherwise no run can take it now."""
-    waits = info.pooled and not info.taken
-    return not waits or engine.rename(info.id, taken_name(info.id))
-
-
 def _filters(owner: str | None) -> dict[str, list[str]]:
     owner_filter = OWNER_LABEL if owner is None else f"{OWNER_LABEL}={owner}"
     return {"label": [owner_filter, RUN_ID_LABEL, CREATOR_LABEL, DEADLINE_LABEL]}
@@ -141,22 +125,14 @@ def _infos(found: list[dict[str, object]], kind: str) -> tuple[SandboxInfo, ...]
 def _info(entry: dict[str, object], kind: str) -> SandboxInfo:
     labels = entry["Labels"]
     assert isinstance(labels, dict)  # noqa: S101  the filter asked for four of them
-    pooled = bool(labels.get(POOL_LABEL)) and kind == "container"
     return SandboxInfo(
         id=str(entry["Id"]),
         kind=kind,
         owner=labels[OWNER_LABEL],
-        run_id=None if pooled else labels[RUN_ID_LABEL],
+        run_id=labels[RUN_ID_LABEL],
         boot=labels[CREATOR_LABEL],
         deadline=_moment(labels[DEADLINE_LABEL]),
-        pooled=pooled,
-        taken=f"/{taken_name(str(entry['Id']))}" in _names(entry),
     )
-
-
-def _names(entry: dict[str, object]) -> list[str]:
-    names = entry.get("Names")
-    return list(map(str, names)) if isinstance(names, list) else []
 
 
 def _moment(deadline: str) -> datetime:

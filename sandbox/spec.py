@@ -18,8 +18,6 @@ OWNER_LABEL: Final = "harness.owner"
 RUN_ID_LABEL: Final = "harness.run_id"
 CREATOR_LABEL: Final = "harness.boot"
 DEADLINE_LABEL: Final = "harness.deadline"
-POOL_LABEL: Final = "harness.pool"
-"""Label of a pooled container: the digest of its kind. Empty for other containers."""
 WORK_DIR: Final = "/workspace"
 
 _SECCOMP = Path(__file__).with_name("seccomp.json")
@@ -80,10 +78,8 @@ class SandboxSpec(BaseModel, frozen=True, extra="forbid"):
     work_dir: str = WORK_DIR
 
 
-def create_flags(spec: SandboxSpec, *, idle_s: float | None = None) -> dict[str, object]:
+def create_flags(spec: SandboxSpec) -> dict[str, object]:
     """Return the keyword arguments of docker-py's `containers.create` for this sandbox.
-
-    The container ends by itself after `idle_s`, or its `ttl_s`, unless a hello arrives.
 
     The supervisor is process 1, which no command can kill, and reaps orphans as an init does. It
     is root with three capabilities, to change its user and to kill. Its stop signal is SIGKILL, as
@@ -94,7 +90,7 @@ def create_flags(spec: SandboxSpec, *, idle_s: float | None = None) -> dict[str,
     """
     limits = spec.limits
     # No environment: `docker commit` keeps it, so a secret there would be in each snapshot.
-    argv = supervisor_argv(idle_s or spec.ttl_s)
+    argv = supervisor_argv(spec.ttl_s)
     return {
         "image": spec.image,
         "entrypoint": argv[:1],
@@ -131,23 +127,14 @@ def create_flags(spec: SandboxSpec, *, idle_s: float | None = None) -> dict[str,
     }
 
 
-def container_labels(spec: SandboxSpec, idle_s: float = 0.0) -> dict[str, str]:
-    """Return the labels by which the reaper decides whether a container is left over.
-
-    The pool label is set, empty, because a container inherits the labels of its image.
-    """
+def container_labels(spec: SandboxSpec) -> dict[str, str]:
+    """Return the labels by which the reaper decides whether a container is left over."""
     return {
-        POOL_LABEL: "",
         OWNER_LABEL: spec.owner,
         RUN_ID_LABEL: spec.run_id,
         CREATOR_LABEL: process_label(os.getpid()),
-        DEADLINE_LABEL: str(int(time.time() + idle_s + spec.ttl_s)),
+        DEADLINE_LABEL: str(int(time.time() + spec.ttl_s)),
     }
-
-
-def taken_name(container: str) -> str:
-    """Return the name that a pooled container gets when a run takes it."""
-    return f"harness-taken-{container[:12]}"
 
 
 def supervisor_argv(ttl_s: float) -> list[str]:

@@ -52,7 +52,6 @@ LONGEST = (
     "tests/memory/playbooks/test_processes.py",
     "tests/memory/playbooks/test_damage.py",
     "tests/flows/plans/test_approve.py",
-    "tests/sandbox/test_pool.py",
     "tests/flows/services/test_zombies.py",
     "tests/memory/vectors/test_embedding.py",
     "tests/flows/services/test_gateway.py",

@@ -127,18 +127,17 @@ def _nothing(_: Path) -> None:
 def stage(
     *,
     with_engine: bool,
-    warm: int = 0,
     begin: Begin = in_a_shell,
     before: Callable[[Path], None] = _nothing,
 ) -> Iterator[Stage]:
     """A household of its own, gone when the block ends; it is this process's environment meanwhile.
 
-    It has a server, a worker, a gateway, a Chroma server and so many warm sandboxes. An engine of
+    It has a server, a worker, a gateway and a Chroma server. An engine of
     its own takes half a minute more. `before` sees the home before anything is up.
     """
     with TemporaryDirectory(prefix="hc-") as folder, ExitStack() as stack:
         place = Path(folder)
-        made = _made(place, _engine(place, stack) if with_engine else None, warm, begin)
+        made = _made(place, _engine(place, stack) if with_engine else None, begin)
         before(made.settings.home)
         make_repository(place / "repository")
         made.script.write_text("".join(json.dumps(reply) + "\n" for reply in _REPLIES))
@@ -162,7 +161,7 @@ def wait_for(path: Path, process: Process, within_s: float = 120.0) -> bool:
     return True
 
 
-def _made(place: Path, engine: OwnEngine | None, warm: int, begin: Begin) -> Stage:
+def _made(place: Path, engine: OwnEngine | None, begin: Begin) -> Stage:
     settings = Settings(home=place / "home", server_port=free_port())
     chroma = f"http://127.0.0.1:{free_port()}"
     env = {
@@ -171,7 +170,6 @@ def _made(place: Path, engine: OwnEngine | None, warm: int, begin: Begin) -> Sta
         "HARNESS_SERVER_PORT": str(settings.server_port),
         "HARNESS_UI__PORT": "0",
         "HARNESS_METRICS_PORT": "0",
-        "HARNESS_SANDBOX__POOL_SIZE": str(warm),
         "HARNESS_MEMORY_CHROMA_URL": chroma,
         "HARNESS_ALLOWED_BLUEPRINTS": json.dumps([f"{_PARTS}/*/*.py:*"]),
         "PREFECT_HOME": str(place / "profile"),

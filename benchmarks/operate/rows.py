@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from benchmarks.chaos.stage import Stage, stage
 from benchmarks.operate import cancels, pickup, queue
 from benchmarks.row import Row
-from flows.config.settings import SandboxSettings
 from flows.services import prefect_server
 
 SIZE = 16
@@ -26,9 +25,7 @@ PARTS: Mapping[str, Callable[[Stage, str, int], Iterator[Row]]] = {
 def rows(size: int = SIZE, parts: tuple[str, ...] = tuple(PARTS)) -> Iterator[Row]:
     """A queue of `size` runs, and of pick-ups and cancels as many as go with it."""
     for part in parts:
-        # A warm sandbox does not bear the id of the run whose end is waited for.
-        warm = 0 if part == "cancel" else SandboxSettings().pool_size
-        with stage(with_engine=False, warm=warm) as made:
+        with stage(with_engine=False) as made:
             yield from PARTS[part](made, prefect_server.server_daemon(made.settings).up().url, size)
 
 

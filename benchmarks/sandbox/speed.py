@@ -13,7 +13,6 @@ from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
 from sandbox.images import BASE_IMAGE
-from sandbox.pool import SandboxPool, take_from_pool
 from sandbox.spec import SandboxSpec, create_flags
 
 TRUE = Command(argv=("true",))
@@ -90,22 +89,12 @@ def _resident_mb() -> float:
 
 
 def _starts(engine: DockerEngine) -> Iterator[Row]:
-    pool = SandboxPool(engine, SPEC, size=1)
-    bare, fresh, warm = list[float](), list[float](), list[float]()
-    try:
-        for _ in range(15):
-            bare.append(_bare(engine))
-            fresh.append(_opened(lambda: DockerSandbox.start(engine, SPEC)))
-            pool.fill()
-            time.sleep(0.2)
-            warm.append(_opened(lambda: _taken(engine)))
-    finally:
-        pool.close()
+    bare, fresh = list[float](), list[float]()
+    for _ in range(15):
+        bare.append(_bare(engine))
+        fresh.append(_opened(lambda: DockerSandbox.start(engine, SPEC)))
     yield ratio_row(
         "fresh sandbox against create + start", median(fresh), median(bare), "at most 1.15", "ms"
-    )
-    yield ratio_row(
-        "warm sandbox against create + start", median(warm), median(bare), "at most 0.1", "ms"
     )
 
 
@@ -128,9 +117,3 @@ def _opened(open_one: Callable[[], DockerSandbox]) -> float:
     spent = timed(lambda: found.append(open_one()))
     found[0].teardown()
     return spent
-
-
-def _taken(engine: DockerEngine) -> DockerSandbox:
-    sandbox = take_from_pool(engine, SPEC)
-    assert sandbox is not None
-    return sandbox

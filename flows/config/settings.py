@@ -40,7 +40,10 @@ _MAY_BE_SECRET = re.compile(r"(?i)secret|token|password|key")
 _SHORT = 40
 """Longest text, in characters, that an error quotes."""
 
-_REMOVED = {"metrics_port": "Prometheus scrapes `/metrics` of the pages, at `ui.port`"}
+_REMOVED = {
+    "metrics_port": "Prometheus scrapes `/metrics` of the pages, at `ui.port`",
+    "sandbox.pool_size": "each run starts its own sandbox. Delete the line",
+}
 """Settings of earlier versions, and their replacements."""
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
@@ -54,8 +57,6 @@ class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
     """Image to start from; it needs python3, git and a user with uid 1000. None: the base image."""
     limits: SandboxLimits = SandboxLimits()
     """Limits of memory, processors, processes and disk of one sandbox."""
-    pool_size: int = Field(default=2, ge=0)
-    """Warm sandboxes that `harness up` keeps ready for the next runs. 0: none."""
     ttl_s: int = Field(default=6 * 3600, ge=60)
     """Seconds after which a sandbox is removed."""
     resume_within_s: int = Field(default=3 * 24 * 3600, ge=60)

@@ -19,7 +19,6 @@ from sandbox.container import DockerSandbox
 from sandbox.egress import EgressEvent, EgressProxy, OnEvent, open_egress
 from sandbox.engine import DockerEngine
 from sandbox.images import AGENTS_RECIPE, BASE_RECIPE, ensure_image
-from sandbox.pool import take_from_pool
 from sandbox.reap import reap, remove_checkpoints
 from sandbox.spec import SandboxSpec
 
@@ -56,18 +55,12 @@ def run_sandboxes(
         with (
             _sweeping(docker, spec.owner),
             EgressProxy(allow, on_event, addresses=wanted.egress_addresses) as egress,
-            _warm(docker, spec, files) or DockerSandbox.start(docker, spec) as sandbox,
+            DockerSandbox.start(docker, spec) as sandbox,
         ):
             env = open_egress(sandbox, egress, ca_bundle=wanted.ca_bundle) if allow else {}
             yield OpenedSandbox(sandbox, env)
 
     return open_sandbox
-
-
-def _warm(
-    docker: DockerEngine, spec: SandboxSpec, files: SnapshotId | None
-) -> DockerSandbox | None:
-    return take_from_pool(docker, spec) if files is None else None
 
 
 def sandbox_spec(

@@ -7,7 +7,6 @@ from contracts.errors import Unavailable
 from flows.config.memory import load_memory_settings
 from flows.config.settings import Settings
 from flows.execution.wiring import docker_engine, sandbox_owner
-from flows.host.pool import pool_daemon
 from flows.services import daemon, gateway, prefect_server
 from flows.services.daemon import Daemon, RunningDaemon
 from flows.services.daemons import (
@@ -109,7 +108,6 @@ def wanted_daemons(settings: Settings, api: str) -> tuple[Daemon, ...]:
     known = (
         (gateway.gateway_daemon(settings), True),
         (chroma_daemon(settings, chroma_url), is_local_address(chroma_url)),
-        (pool_daemon(settings), settings.sandbox.pool_size > 0),
         (pages_daemon(settings), True),
         (receiver_daemon(settings), settings.webhooks.secret is not None),
         (worker_daemon(settings, api), True),

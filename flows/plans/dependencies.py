@@ -25,7 +25,6 @@ from policy.errors import OperationFailed
 from policy.plan.registry import Operation
 from sandbox.container import DockerSandbox
 from sandbox.egress import EgressProxy, open_egress
-from sandbox.pool import take_from_pool
 
 
 @contextmanager
@@ -72,17 +71,11 @@ def _sandboxes(settings: Settings) -> Callable[[str], OpenSandbox]:
         def open_it(checkpoint: SnapshotId | None) -> Iterator[OpenedSandbox]:
             docker = docker_engine()
             spec = sandbox_spec(settings, docker, run_id, cli=False)
-
-            def started() -> DockerSandbox:
-                if checkpoint is None:
-                    return take_from_pool(docker, spec) or DockerSandbox.start(docker, spec)
-                return DockerSandbox.start(docker, spec, checkpoint=checkpoint)
-
             with (
                 EgressProxy(
                     wanted.egress, lambda _: None, addresses=wanted.egress_addresses
                 ) as egress,
-                started() as sandbox,
+                DockerSandbox.start(docker, spec, checkpoint=checkpoint) as sandbox,
             ):
                 env = dict(wanted.env)
                 if wanted.egress:

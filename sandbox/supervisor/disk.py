@@ -33,6 +33,7 @@ class Disk:
         self.used = self.maximum = self.overruns = 0
         self.free, self.fallen = free_space(), 0
         self.next_poll = self.next_measure = math.inf
+        self.measured_at = 0.0
         self.measuring = self.ending_jobs = self.is_new_maximum = False
 
     def set_limit(self, limit: int) -> None:
@@ -51,7 +52,7 @@ class Disk:
             self.measure(now)
 
     def measure(self, now: float) -> None:
-        self.next_measure, self.measuring = now + MEASURE_S, True
+        self.next_measure, self.measured_at, self.measuring = now + MEASURE_S, now, True
         before, self.free = self.free, free_space()
         self.fallen = max(0, before - self.free)
         result, write_end = os.pipe()
@@ -68,7 +69,7 @@ class Disk:
         self.loop.watch(result, lambda: self.take_result(result))
 
     def take_result(self, result: int) -> None:
-        """Read a measurement; above the limit, end all jobs unless the files have not grown.
+        """Read a measurement; above the limit, end the jobs unless the files have not grown.
 
         A command that begins on a full disk can so clear it up. Where some files could not be
         seen, the fall of the free space counts as their growth.
@@ -94,7 +95,7 @@ class Disk:
                 self.loop.give_up(
                     f"its files take {used >> 20} MiB of the {self.limit >> 20} that they may"
                 )
-            self.loop.jobs.end_all_for_disk()
+            self.loop.jobs.end_all_for_disk(self.measured_at)
             self.ending_jobs = True
         elif used <= self.limit:
             self.maximum, self.overruns = self.limit, 0

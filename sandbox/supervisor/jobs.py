@@ -116,10 +116,13 @@ class Jobs:
         """Return whether a job that was ended for the disk limit has not gone yet."""
         return any(job.out_of_disk for job in self.channels.values())
 
-    def end_all_for_disk(self) -> None:
-        """End every job because the files take more than the limit."""
+    def end_all_for_disk(self, measured_at: float) -> None:
+        """End every job because the files take more than the limit.
+
+        A job that began after the measurement is spared: the files were there before it.
+        """
         for job in tuple(self.channels.values()):
-            if not job.ending:
+            if not job.ending and job.began_at < measured_at:
                 job.out_of_disk = True
                 self.kill(job)
 

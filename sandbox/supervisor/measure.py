@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import stat
+import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pwd import struct_passwd
@@ -23,6 +24,9 @@ IN_TRANSIT = b"scm_fds"
 DELETED = b" (deleted)"
 IN_MEMORY = (b"/memfd:", b"/dev/zero", b"/dev/shm/", b"/SYSV")
 """Mapped files without a name that take no room on the disk."""
+
+LOOKS, PAUSE_S = 25, 0.02
+"""How often, and with which pause, a process is looked into before its files count as hidden."""
 
 Inode = tuple[int, int]
 """Device and inode number."""
@@ -194,16 +198,23 @@ def add_open_files(files: dict[Inode, int], uid: int) -> bool:
     Some are not seen when a process has made itself unreadable, when a descriptor is on its way
     through a socket, and when a deleted file is mapped: its size is not known then.
     """
-    saw_all = True
-    for pid, _ in marked_processes(zombies=True):
-        try:
-            if effective_user(pid) == uid:
-                saw_all &= add_of_process(files, f"/proc/{pid}/task")
-        except (FileNotFoundError, ProcessLookupError):
-            pass  # it has ended
-        except OSError:
-            saw_all = False
-    return saw_all
+    hidden = [pid for pid, _ in marked_processes(zombies=True)]
+    for _ in range(LOOKS):
+        hidden = [pid for pid in hidden if not add_open_files_of(pid, files, uid)]
+        if not hidden:
+            return True
+        # Until a new process executes its program, nobody may look into it.
+        time.sleep(PAUSE_S)
+    return False
+
+
+def add_open_files_of(pid: int, files: dict[Inode, int], uid: int) -> bool:
+    try:
+        return effective_user(pid) != uid or add_of_process(files, f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # it has ended
+    except OSError:
+        return False
 
 
 def add_of_process(files: dict[Inode, int], tasks: str) -> bool:

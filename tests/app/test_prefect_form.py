@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from app.demo import request as demo
 from app.demo.request import make_repository
-from flows.config.settings import SandboxSettings, Settings, load_settings
+from flows.config.settings import Settings, load_settings
 from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.host.local_stack import bring_up, take_down
 from flows.plans.dependencies import plan_dependencies
@@ -69,7 +69,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def api(home: Path, begun: Callable[[Path], None]) -> Iterator[str]:
     """The address of a server with everything that `harness up` brings, for one run at a time."""
-    settings = Settings(home=home, server_port=0, max_runs=1, sandbox=SandboxSettings(pool_size=0))
+    settings = Settings(home=home, server_port=0, max_runs=1)
     begun(home)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(home / "profile"))

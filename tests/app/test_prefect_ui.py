@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def test_the_demo_ends_in_a_branch_that_passes_its_tests_and_is_visible_node_by_
         "opening_hours.py | 2 +-"
     )
     git(repository, "checkout", "--quiet", report["branch"])
-    tests = subprocess.run(["python3", "-m", "pytest", "-q"], cwd=repository, check=False)
+    tests = subprocess.run([sys.executable, "-m", "pytest", "-q"], cwd=repository, check=False)
     assert tests.returncode == 0
     page.goto(report["flow_run_url"])
     page.get_by_text("Task Runs", exact=True).click()

@@ -221,6 +221,30 @@ def test_a_file_that_grows_by_being_written_to_the_disk_harms_no_later_command(
     assert int(sh(small, "stat -c %b big").stdout) > before
 
 
+HIDDEN_NOW_AND_THEN = """
+import ctypes, time
+PR_SET_DUMPABLE = 4
+for _ in range(20):
+    for visible in (0, 1):
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, visible)
+        time.sleep(0.1)
+print("fine")
+"""
+"""Like a process that is just being started: nobody may look into it, for a moment."""
+
+
+def test_a_process_that_hides_for_a_moment_is_not_charged_for_what_others_write(
+    small: DockerSandbox, start_sandbox: StartSandbox
+) -> None:
+    assert sh(small, "head -c 90000000 /dev/zero > big; sleep 900").out_of_disk
+    other = start_sandbox(SandboxLimits())
+    with ThreadPoolExecutor(1) as threads:
+        hiding = threads.submit(python, small, HIDDEN_NOW_AND_THEN)
+        while not hiding.done():
+            assert sh(other, "head -c 100000000 /dev/zero > big; sync big; rm big").ok
+        assert hiding.result().stdout == b"fine\n"
+
+
 def test_filling_the_disk_again_and_again_ends_the_sandbox(small: DockerSandbox) -> None:
     assert sh(small, f"{FILL}; sleep 900").out_of_disk
     with pytest.raises(SandboxLost, match=r"its files take \d+ MiB of the 64 that they may"):

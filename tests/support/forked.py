@@ -48,7 +48,7 @@ _NEEDED = (
     "app.web.serve", "chromadb.api.client", "chromadb.api.rust",
     "flows.execution.replay", "flows.execution.wiring",
     "flows.host.engine_process", "flows.host.fork_server",
-    "flows.host.pool", "flows.host.server_process", "flows.orchestration.cancel",
+    "flows.host.server_process", "flows.orchestration.cancel",
     "flows.orchestration.compile", "flows.orchestration.start", "flows.plans.start",
     "flows.runs.runs",
     "prefect.cli.deploy._core", "prefect.cli.worker", "prefect.server.api.server",

@@ -94,12 +94,17 @@ def test_an_unknown_name_in_the_file_is_refused(own_home: Path) -> None:
         load_settings()
 
 
-def test_a_removed_setting_says_what_to_use_instead(own_home: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("metrics_port = 9465", r"'metrics_port' was removed: .*`/metrics` of the pa"),
+        ("[sandbox]\npool_size = 2", r"'sandbox.pool_size' was removed: .*Delete the line"),
+    ],
+)
+def test_a_removed_setting_says_what_to_do_instead(own_home: Path, line: str, told: str) -> None:
     own_home.mkdir()
-    (own_home / "harness.toml").write_text("metrics_port = 9465\n")
-    with pytest.raises(
-        SettingsInvalid, match=r"'metrics_port' was removed: .*`/metrics` of the pa"
-    ):
+    (own_home / "harness.toml").write_text(line)
+    with pytest.raises(SettingsInvalid, match=told):
         load_settings()
 
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.doctor import check_requirements
-from flows.config.settings import SandboxSettings, Settings
+from flows.config.settings import Settings
 from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.host import local_stack
 from flows.host.local_stack import StackMember, bring_up, take_down
@@ -36,7 +36,6 @@ from tests.support.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.prefect
 
-NO_DOCKER = SandboxSettings(pool_size=0)
 ANOTHER_TOKEN = "another-token-of-mine"
 ALL = {"server", "gateway", "pages", "worker", "upkeep"}
 
@@ -47,7 +46,7 @@ def settings(
 ) -> Iterator[Settings]:
     home = tmp_path_factory.mktemp("household")
     begun(home)
-    made = Settings(home=home, server_port=0, sandbox=NO_DOCKER)
+    made = Settings(home=home, server_port=0)
     yield made
     take_down(made)
 
@@ -197,7 +196,7 @@ def test_up_stops_a_daemon_of_an_earlier_version(settings: Settings) -> None:
 
 
 def test_down_stops_every_daemon_that_is_recorded_in_the_home(tmp_path: Path) -> None:
-    here = Settings(home=tmp_path / "other", server_port=0, sandbox=NO_DOCKER)
+    here = Settings(home=tmp_path / "other", server_port=0)
     before = exporter(here.home).up()
     assert take_down(here) == (StackMember("metrics", "stopped"),)
     assert not before.alive
@@ -209,7 +208,7 @@ def test_a_configured_server_is_used_and_never_stopped(
 ) -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    here = Settings(home=tmp_path / "other", server_port=0, sandbox=NO_DOCKER)
+    here = Settings(home=tmp_path / "other", server_port=0)
     with temporary_settings({PREFECT_API_URL: prefect_api}):
         assert up(here)["server"] == StackMember(
             "server", "yours", prefect_api.removesuffix("/api")
@@ -226,7 +225,7 @@ def test_a_configured_server_is_used_and_never_stopped(
 def test_a_local_chroma_server_keeps_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = Settings(home=tmp_path / "served", server_port=0, sandbox=NO_DOCKER)
+    here = Settings(home=tmp_path / "served", server_port=0)
     url = f"http://127.0.0.1:{local_http.free_port()}"
     monkeypatch.setenv("HARNESS_HOME", str(here.home))
     monkeypatch.setenv("HARNESS_MEMORY_CHROMA_URL", url)
