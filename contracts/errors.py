@@ -6,6 +6,7 @@ HarnessError                     exit 1
 │   ├── ApprovalNotFound
 │   ├── BlueprintInvalid
 │   ├── BlueprintNotFound
+│   ├── EnvironmentNotFound
 │   ├── OperationInvalid
 │   ├── OptionInvalid
 │   ├── PlanInvalid
@@ -69,6 +70,10 @@ class BlueprintInvalid(BadInput):
 
 class BlueprintNotFound(BadInput):
     """No blueprint matches this reference."""
+
+
+class EnvironmentNotFound(BadInput):
+    """No environment has this name."""
 
 
 class OperationInvalid(BadInput):

@@ -7,6 +7,7 @@ from typing import Literal
 
 from contracts.agents import NATIVE
 from contracts.chat import Usage
+from contracts.installs import Installs
 
 NodeStatus = Literal["success", "failure", "skipped"]
 NodeType = Literal["preflight", "deterministic", "agentic", "validate", "parallel", "compete"]
@@ -95,7 +96,7 @@ class RunContext:
 
     `work_dir` is the workspace inside the sandbox. `options` come from `--set name=value`.
     `memory` is added to the system prompt of every agent. `env` is set for every command that
-    nodes run in the sandbox.
+    nodes run in the sandbox. `installs` is None where nothing is kept and nothing can be fetched.
     """
 
     run_id: str
@@ -109,6 +110,7 @@ class RunContext:
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     results: Mapping[str, NodeResult] = field(default_factory=lambda: MappingProxyType({}))
+    installs: Installs | None = None
 
     def with_result(self, name: str, result: NodeResult) -> "RunContext":
         """Return a new context with the result added under `name`."""

@@ -216,8 +216,10 @@ class PersistentSandbox(Sandbox, Protocol):
         """
         ...
 
-    def checkpoint(self, ttl_s: float) -> SnapshotId:
+    def checkpoint(self, ttl_s: float, *, name: str = "") -> SnapshotId:
         """Save all files for `ttl_s` seconds, beyond the life of this sandbox and this process.
+
+        With a name the snapshot belongs to no run: it is kept when the run ends.
 
         Raises:
             SandboxLost: the sandbox no longer exists.

@@ -151,14 +151,15 @@ class DockerSandbox:
         """Return whether files changed since then; see `LastingSandbox.changed_since`."""
         return self._touched.since(moment, self)
 
-    def checkpoint(self, ttl_s: float) -> SnapshotId:
+    def checkpoint(self, ttl_s: float, *, name: str = "") -> SnapshotId:
         """Save all files as an image for `resume` that outlives this process.
 
         Raises:
             SandboxLost: the sandbox is gone.
         """
         self._live_link()
-        return self._store.checkpoint(self.container_id, container_labels(self._spec), ttl_s)
+        labels = container_labels(self._spec)
+        return self._store.checkpoint(self.container_id, labels, ttl_s, name=name)
 
     def restore(self, snapshot: SnapshotId) -> None:
         """Replace the container by one with the files of a snapshot; see `Sandbox.restore`."""

@@ -8,10 +8,10 @@ It resolves the names. It listens on no port: a forwarded port of the sandbox le
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, Self
 
 from contracts.sandbox import Sandbox
@@ -25,6 +25,7 @@ from sandbox.proxy_request import (
 )
 from sandbox.relay import CHUNK, relay
 from sandbox.routes import AllowList, RouteRefused
+from sandbox.upstream import connect_upstream, upstream_proxy
 
 MAX_CONNECTIONS = 128
 HEAD_S = 15.0
@@ -65,17 +66,25 @@ class EgressProxy:
 
     `allow` holds names such as `example.org`, `*.example.org` or `mirror.example.org:8443`;
     without a port they stand for 80 and 443. A name must resolve to the public internet, or to
-    one of `addresses` (`10.1.2.3`, `10.0.0.0/8`), which the operator allows. `on_event` gets
-    every decision, in threads of the proxy but one at a time.
+    one of `addresses` (`10.1.2.3`, `10.0.0.0/8`), which the operator allows. `trusted` are more
+    names, of any address, that this machine's own clients use; they are reached through its
+    `proxies`. `on_event` gets every decision, in threads of the proxy but one at a time.
 
     Raises:
         OptionInvalid: an entry of `allow` or `addresses` has another form.
     """
 
     def __init__(
-        self, allow: Sequence[str], on_event: OnEvent, *, addresses: Sequence[str] = ()
+        self,
+        allow: Sequence[str],
+        on_event: OnEvent,
+        *,
+        addresses: Sequence[str] = (),
+        trusted: Sequence[str] = (),
+        proxies: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._routes = AllowList(allow, addresses)
+        self._routes = AllowList(allow, addresses, trusted=trusted)
+        self._proxies = proxies
         self._on_event = on_event
         self._event_lock = threading.Lock()
         self._lock = threading.Lock()
@@ -126,9 +135,8 @@ class EgressProxy:
             _respond(client, f"400 {error}")
             return
         try:
-            # Connect to the addresses that were checked: a second look-up could give others.
             self._routes.check(head.host, head.port)
-            server = _reach(self._routes.resolve(head.host, head.port), head.port)
+            server = self._connect_server(head.host, head.port)
         except RouteRefused as error:
             self._refuse(head, str(error))
             _respond(client, f"403 No way to {_shown(head.host)}: {error}")
@@ -138,6 +146,13 @@ class EgressProxy:
         else:
             with self._living(server):
                 self._forward(client, server, head)
+
+    def _connect_server(self, host: str, port: int) -> socket.socket:
+        proxy = upstream_proxy(self._proxies, host, port)
+        if proxy is not None and self._routes.is_trusted(host, port):
+            return connect_upstream(proxy, host, port, timeout_s=CONNECT_S)
+        # Connect to the addresses that were checked: a second look-up could give others.
+        return _reach(self._routes.resolve(host, port), port)
 
     def _forward(self, client: socket.socket, server: socket.socket, head: ProxyRequest) -> None:
         if head.plain is None:
@@ -231,20 +246,20 @@ def _shown(host: str) -> str:
 
 
 def open_egress(
-    sandbox: Sandbox, egress: EgressProxy, *, ca_bundle: Path | None = None
+    sandbox: Sandbox, egress: EgressProxy, *, certificates: bytes = b""
 ) -> dict[str, str]:
     """Forward a port of the sandbox to the proxy; return the variables that commands need.
 
-    `ca_bundle` is a file of certificates to trust inside instead of the image's: for networks
-    that intercept TLS with their own certificate.
+    `certificates` are trusted inside instead of the image's: for networks that intercept TLS with
+    their own certificate.
 
     Raises:
         SandboxLost: the sandbox is gone.
     """
     port = sandbox.forward(0, egress.connect)
-    if ca_bundle is None:
+    if not certificates:
         return egress_env(port)
-    sandbox.write_file(CA_FILE, ca_bundle.read_bytes())
+    sandbox.write_file(CA_FILE, certificates)
     return egress_env(port, ca_file=CA_FILE)
 
 

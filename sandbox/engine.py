@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.errors import DockerUnavailable, ImageUnavailable, SandboxLost
 from sandbox.docker_stream import ByteStream, attach
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 120
 _DEFAULT_URL = "unix:///var/run/docker.sock"
+
+
+class ImageInfo(NamedTuple):
+    """The id of an image, and the bytes of all its layers."""
+
+    id: str
+    size: int
 
 
 class DockerEngine:
@@ -92,6 +99,22 @@ class DockerEngine:
         with self.client(f"keep the files of container {container[:12]}") as client:
             made = client.api.commit(container, conf={"Labels": dict(labels)})
             return str(made["Id"])
+
+    def tag(self, image: str, name: str) -> None:
+        """Give an image a name, such as `repository:tag`."""
+        repository, _, tag = name.partition(":")
+        with self.client(f"name image {image[:19]}") as client:
+            client.api.tag(image, repository, tag, force=True)
+
+    def image(self, name: str) -> ImageInfo:
+        """Return what identifies an image, whatever name it gets later.
+
+        Raises:
+            ImageUnavailable, DockerUnavailable.
+        """
+        with self.client(f"look at image {name[:60]}") as client:
+            found = client.api.inspect_image(name)
+        return ImageInfo(str(found["Id"]), int(found["Size"]))
 
     def layers(self, image: str) -> int:
         """Return the number of layers of an image."""

@@ -36,11 +36,26 @@ class HostRule(NamedTuple):
 
 
 class AllowList:
-    """Allowed host names, and allowed addresses outside the public internet."""
+    """Allowed host names, and allowed addresses outside the public internet.
 
-    def __init__(self, allow: Sequence[str], addresses: Sequence[str] = ()) -> None:
-        self._rules = tuple(parse_rule(rule) for rule in allow)
+    `trusted` are more host names, which may have any address: clients of this machine itself go
+    there.
+    """
+
+    def __init__(
+        self,
+        allow: Sequence[str],
+        addresses: Sequence[str] = (),
+        *,
+        trusted: Sequence[str] = (),
+    ) -> None:
+        self._trusted = tuple(parse_rule(rule) for rule in trusted)
+        self._rules = (*(parse_rule(rule) for rule in allow), *self._trusted)
         self._networks = tuple(parse_network(address) for address in addresses)
+
+    def is_trusted(self, host: str, port: int) -> bool:
+        """Return whether clients of this machine itself go to this host."""
+        return any(rule.matches(host, port) for rule in self._trusted)
 
     def check(self, host: str, port: int) -> None:
         """Raise unless the host, in lower case, is on the list.
@@ -48,7 +63,7 @@ class AllowList:
         Raises:
             RouteRefused: the host is not on the list, or is an address.
         """
-        if not _NAME.fullmatch(host) or _is_address(host):
+        if not _NAME.fullmatch(host) or is_address(host):
             raise RouteRefused("not a host name")
         if not any(rule.matches(host, port) for rule in self._rules):
             raise RouteRefused("not on the allow-list")
@@ -64,6 +79,8 @@ class AllowList:
         except (OSError, UnicodeError) as error:
             raise RouteRefused(f"the name does not resolve: {error}") from error
         addresses = [str(place[0]) for *_, place in found]
+        if self.is_trusted(host, port):
+            return addresses
         reachable = [address for address in addresses if self._may_reach(address)]
         if not reachable:
             raise RouteRefused(
@@ -85,7 +102,7 @@ def parse_rule(text: str) -> HostRule:
         OptionInvalid: the text has another form.
     """
     found = _RULE.fullmatch(text.lower())
-    if found is None or _is_address(found[1]) or (found[2] and not 0 < int(found[2]) < 65536):
+    if found is None or is_address(found[1]) or (found[2] and not 0 < int(found[2]) < 65536):
         raise OptionInvalid(
             f"{text!r} is no host to allow: wanted a name such as 'example.org', "
             "'*.example.org' or 'mirror.example.org:8443'"
@@ -132,7 +149,8 @@ def _embedded(address: Address) -> Address | None:
     return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None)
 
 
-def _is_address(host: str) -> bool:
+def is_address(host: str) -> bool:
+    """Return whether a resolver would take the text for an address."""
     try:
         # It takes all forms that a resolver takes, such as 0x7f.1 and 2130706433.
         socket.inet_aton(host)

@@ -150,7 +150,7 @@ class ScriptedSandbox:
         self._check_alive()
         return any(path.lstat().st_ctime > moment for path in (self._work_dir, *self._all()))
 
-    def checkpoint(self, ttl_s: float) -> SnapshotId:  # noqa: ARG002 - nobody reaps directories
+    def checkpoint(self, ttl_s: float, *, name: str = "") -> SnapshotId:  # noqa: ARG002 - nobody reaps or lists directories
         """Copy the workspace to a folder of its own; see `LastingSandbox.checkpoint`."""
         self._check_alive()
         checkpoint = Path(tempfile.mkdtemp(prefix="harness-checkpoint-"))

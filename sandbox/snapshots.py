@@ -7,10 +7,12 @@ from threading import Lock
 
 from contracts.sandbox import Command, Sandbox, SnapshotId
 from sandbox.engine import DockerEngine
-from sandbox.spec import CREATOR_LABEL, DEADLINE_LABEL
+from sandbox.spec import CREATOR_LABEL, DEADLINE_LABEL, RUN_ID_LABEL
 
 MAX_LAYERS = 64
 """Docker takes about 125 layers; a snapshot that has more is rewritten as one layer."""
+NO_RUN = "-"
+"""Run id in the labels of a snapshot that belongs to no run."""
 TIMEOUT_S = 10.0
 """Seconds after which looking for changes costs more than a snapshot."""
 _WRITABLE = ("find", "/", "-xdev", "-type", "d", "-writable", "-prune", "-print0")
@@ -53,15 +55,24 @@ class SnapshotStore:
             self._images.append(image)
         return image
 
-    def checkpoint(self, container: str, labels: Mapping[str, str], ttl_s: float) -> SnapshotId:
+    def checkpoint(
+        self, container: str, labels: Mapping[str, str], ttl_s: float, *, name: str = ""
+    ) -> SnapshotId:
         """Snapshot the container for another process; it is removed when `ttl_s` is over.
+
+        With a name it belongs to no run, and the image gets this name.
 
         Raises:
             SandboxLost: the container is gone.
         """
         # Without a creator only the deadline counts: the process may end long before.
         lasting = {**labels, CREATOR_LABEL: "", DEADLINE_LABEL: str(int(time.time() + ttl_s))}
-        return self._flat(self._engine.commit(container, lasting), lasting, labels)
+        if name:
+            lasting[RUN_ID_LABEL] = NO_RUN
+        image = self._flat(self._engine.commit(container, lasting), lasting, labels)
+        if name:
+            self._engine.tag(image, name)
+        return image
 
     def _flat(self, image: str, labels: Mapping[str, str], ours: Mapping[str, str]) -> SnapshotId:
         if self._engine.layers(image) <= self._max_layers:

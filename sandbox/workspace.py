@@ -30,6 +30,11 @@ JUNK = (
 """Files that running tests leaves behind, excluded from the work by `.git/info/exclude`."""
 
 _BUNDLE = ".git/harness.bundle"
+_CLEAR = (
+    "git -c core.fsmonitor=false ls-files -z >/tmp/harness-tracked"
+    " && xargs -0 rm -f -- </tmp/harness-tracked && rm /tmp/harness-tracked"
+    " && find .git -mindepth 1 -maxdepth 1 -not -name 'harness-*' -exec rm -rf {} +"
+)
 _NAMED_PATHS = 5
 """Paths that a notice names; it counts the others."""
 # The agent owns the configuration: no hook of it may run in the commit, and no setting of it may
@@ -60,8 +65,22 @@ class WorkCommit:
     notices: tuple[str, ...] = ()
 
 
+def clear_repository(sandbox: Sandbox) -> None:
+    """Remove the repository of an earlier run: its tracked files, and `.git` except `harness-*`.
+
+    What an install laid down beside them stays. No setting and no hook of before is left.
+
+    Raises:
+        GitFailed: a command inside failed.
+        SandboxLost: the sandbox is gone.
+    """
+    _check(sandbox.exec(Command(argv=("sh", "-c", _CLEAR), timeout_s=TIMEOUT_S)), "clearing")
+
+
 def clone_into_sandbox(sandbox: Sandbox, base: BaseCommit, branch: str) -> None:
-    """Clone the base commit into the sandbox's empty workspace, with `branch` checked out.
+    """Clone the base commit into the sandbox's workspace, with `branch` checked out.
+
+    The workspace is empty, or was cleared: files where the commit has some are replaced.
 
     The tags of its history come along, so that `git describe` prints the same as on the host. The
     clone has no remote, and its author is DEFAULT_AUTHOR. The ref `origin/HEAD` is the merge base
@@ -82,7 +101,7 @@ def clone_into_sandbox(sandbox: Sandbox, base: BaseCommit, branch: str) -> None:
     sandbox.write_file(".git/packed-refs", packed.tags)
     _git(sandbox, "config", "user.name", DEFAULT_AUTHOR.name)
     _git(sandbox, "config", "user.email", DEFAULT_AUTHOR.email)
-    _git(sandbox, "checkout", "--quiet", "-b", branch, base.commit)
+    _git(sandbox, "checkout", "--quiet", "--force", "-b", branch, base.commit)
     if base.forked_at is not None:
         _git(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
     _check(_remove(sandbox, _BUNDLE), "rm")

@@ -63,13 +63,25 @@ class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
     """Seconds that the files of a stopped run are kept; after that it cannot be resumed. They are
     kept at least as long as its approvals are pending."""
     egress: tuple[str, ...] = ()
-    """Hosts that commands may access, such as `*.example.org`. Empty: no network at all."""
+    """Hosts that commands may access, such as `*.example.org`, and package indexes by name
+    (`python`, `node`). Empty: no network but for installs."""
+    install_network: bool | None = None
+    """Installs may reach the package indexes of the project, until the first agent works. None:
+    yes, unless `image` is set."""
+    environments_mb: int = Field(default=20_480, ge=0)
+    """Disk space of kept environments; those not used for the longest time go first. 0: installs
+    run anew each time."""
     egress_addresses: tuple[str, ...] = ()
     """Private IP addresses that those hosts may have, such as a mirror's."""
     ca_bundle: ConfigPath | None = None
     """Certificates to trust in the sandbox, if a proxy of your network decrypts TLS."""
     env: dict[str, str] = Field(default_factory=dict)
     """Variables for every command in the sandbox. Never put a secret here."""
+
+    @property
+    def installs_online(self) -> bool:
+        """Whether installs may reach package indexes."""
+        return self.image is None if self.install_network is None else self.install_network
 
 
 class ForgeSettings(BaseModel, frozen=True, extra="forbid"):

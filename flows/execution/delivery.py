@@ -45,7 +45,7 @@ class Delivery:
         message = f"harness: {truncate_middle(strip_control_characters(about), MESSAGE_CAP)}"
         self.work = collect_work(sandbox, self._base, self.branch, message=message)
         if self.work is None and ended is not None:
-            self._tell(*reset_index(sandbox), *ignored_files_notice(sandbox))
+            self.tell(*reset_index(sandbox), *ignored_files_notice(sandbox))
         if ended is not None:
             self._checkpoints.save(
                 replace(self._checkpoints.current, ended=dict(ended), work=self.work)
@@ -73,15 +73,14 @@ class Delivery:
         try:
             lost = collect_work(fork, self._base, branch, message=f"harness: {name} did not win")
         except (WorkRefused, SandboxLost) as error:
-            self._tell(
-                f"the work of {name} could not be saved: {self._workshop.redact(str(error))}"
-            )
+            self.tell(f"the work of {name} could not be saved: {self._workshop.redact(str(error))}")
             return
         now = self._checkpoints.current
         if lost is not None and branch not in now.lost:
             self._checkpoints.save(replace(now, lost=(*now.lost, branch)))
 
-    def _tell(self, *notices: str) -> None:
+    def tell(self, *notices: str) -> None:
+        """Add these notices to the report, once each."""
         now = self._checkpoints.current
         new = [notice for notice in notices if notice not in now.notices]
         if new:

@@ -11,6 +11,7 @@ from contracts.model_access import GuardBounds
 from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.audit.event_log import AppendEvents
 from flows.execution.forge import OpenPullRequest
+from flows.execution.installs import RunInstalls, Start
 from flows.recall.notes import RunNotes
 from flows.recall.playbooks import RunMemory
 from flows.runs.checkpoint import UsedBudget
@@ -20,7 +21,8 @@ from nodes.execute import RunAgent
 from nodes.text import Redact
 from policy.log.view import ViewSpec
 from sandbox.egress import OnEvent
-from sandbox.repos import FindSource
+from sandbox.environments import Environment
+from sandbox.repos import BaseCommit, FindSource
 
 if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
@@ -56,6 +58,15 @@ class RunDependencies:
     ]
     """Starts the sandbox of a request and run id, fresh or from a snapshot. It reaches the hosts
     that the operator and the blueprint allow, logs each attempt, and is removed after the block."""
+    find_start: Callable[[ResolvedRequest, BaseCommit], Start | None]
+    """Returns the image or kept environment that the sandbox of a request starts from. None: no
+    environment is kept."""
+    remove_environment: Callable[[Environment], bool]
+    """Removes a kept environment that is broken."""
+    open_installs: Callable[
+        [ResolvedRequest, Start | None, OnEvent, Callable[[str], None]], RunInstalls
+    ]
+    """Returns what a run offers to its install. The last argument takes notices for the report."""
     snapshot_ttl_s: float
     """Seconds that the snapshots of a stopped run are kept."""
     remove_snapshots: Callable[[str, Collection[SnapshotId]], None]

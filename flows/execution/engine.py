@@ -6,7 +6,7 @@ Knows nothing of Prefect: `flows/orchestration/compile.py` calls `run_blueprint`
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from blueprints.engine import (
@@ -17,20 +17,23 @@ from blueprints.engine import (
     call_directly,
     run_nodes,
 )
-from contracts.errors import RunNotResumable
-from contracts.run import RunContext, RunReport
-from contracts.sandbox import Sandbox
+from contracts.errors import GitFailed, RunNotResumable, SandboxLost
+from contracts.run import NodeResult, RunContext, RunReport
+from contracts.sandbox import Sandbox, SnapshotId
 from flows.audit.approval_text import resume_point
 from flows.audit.run_events import log_sizes
-from flows.execution.dependencies import RunDependencies
+from flows.execution.dependencies import OpenedSandbox, RunDependencies
+from flows.execution.installs import RunInstalls
 from flows.execution.run_state import RunState
 from flows.recall.notes import with_notes
 from flows.runs import checkpoint
 from flows.runs.checkpoint import StartPoint
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.run_record import check_same_nodes, read_record, run_lock, write_record
+from nodes.execute import RunAgent
+from nodes.types import Agentic
 from sandbox.repos import BaseCommit, fetch_base
-from sandbox.workspace import clone_into_sandbox
+from sandbox.workspace import clear_repository, clone_into_sandbox
 
 
 def run_blueprint(
@@ -131,22 +134,21 @@ def _run_nodes(
         dependencies.open_agents(
             request, run_id, run.folder, watch.on_line, run.used_budget, checkpoints.talks
         ) as run_agent,
-        dependencies.open_sandbox(request, run_id, run.egress, saved.files) as opened,
+        _sandbox_with_repository(run, request, dependencies) as (opened, installs),
     ):
         sandbox = opened.sandbox
-        if saved.files is None:
-            clone_into_sandbox(sandbox, saved.base, run.delivery.branch)
         checkpoints.follow(sandbox)
         run.ctx = replace(
             new_context(request.inside_sandbox(saved.base.forked_at), run_id),
             env={**dependencies.env, **opened.env},
             work_dir=sandbox.work_dir,
             memory=run.recall(),
+            installs=installs,
         )
         notes = run.events.recording_notes(run.notes)
         run_node = NodeRunner(
             sandbox,
-            with_notes(run_agent, notes, request, run_id),
+            _ending_installs(installs, with_notes(run_agent, notes, request, run_id)),
             wrap=checkpoints.perform(make_wrapper(), request.model),
             listener=watch,
             redact=dependencies.redact,
@@ -161,6 +163,52 @@ def _run_nodes(
         run.events.write_start()
         with _work_collected(run, sandbox):
             run_nodes(request.definition.nodes, run.ctx, run_node, checkpoint=run.node_finished)
+
+
+@contextmanager
+def _sandbox_with_repository(
+    run: RunState, request: ResolvedRequest, dependencies: RunDependencies
+) -> Iterator[tuple[OpenedSandbox, RunInstalls]]:
+    """Open the sandbox with the base commit in it, or with the files of a stopped run.
+
+    A new run starts from a kept environment where there is one. A broken one is removed.
+    """
+    saved, run_id = run.checkpoints.current, run.ctx.run_id
+    start = None if saved.files else dependencies.find_start(request, saved.base)
+    installs = dependencies.open_installs(request, start, run.egress, run.delivery.tell)
+    with ExitStack() as stack:
+
+        def open_it(files: SnapshotId | None) -> OpenedSandbox:
+            opening = dependencies.open_sandbox(request, run_id, run.egress, files)
+            return stack.enter_context(opening)
+
+        opened = None
+        if start is not None and start.environment is not None:
+            try:
+                opened = open_it(start.environment.image)
+                clear_repository(opened.sandbox)
+                clone_into_sandbox(opened.sandbox, saved.base, run.delivery.branch)
+            except (RunNotResumable, SandboxLost, GitFailed):
+                stack.close()
+                dependencies.remove_environment(start.environment)
+                opened = None
+        is_fresh = opened is None
+        if opened is None:
+            opened = open_it(saved.files)
+            if saved.files is None:
+                clone_into_sandbox(opened.sandbox, saved.base, run.delivery.branch)
+        installs.follow(opened.sandbox, saved.base, fresh=is_fresh)
+        yield opened, installs
+
+
+def _ending_installs(installs: RunInstalls, run_agent: RunAgent) -> RunAgent:
+    """Return `run_agent`, which first ends the network of installs."""
+
+    def run_it(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        installs.agent_begins()
+        return run_agent(node, ctx, sandbox)
+
+    return run_it
 
 
 @contextmanager

@@ -13,13 +13,18 @@ from contracts.errors import ImageUnavailable, RunNotResumable, Unavailable
 from contracts.sandbox import SnapshotId
 from flows.config.settings import Settings
 from flows.execution.dependencies import OpenedSandbox
+from flows.execution.egress import open_way_out
+from flows.execution.installs import Start
 from flows.runs.home import home_owner
 from flows.runs.request import ResolvedRequest
+from nodes.projects.manifests import install_inputs
 from sandbox.container import DockerSandbox
-from sandbox.egress import EgressEvent, EgressProxy, OnEvent, open_egress
+from sandbox.egress import EgressEvent, OnEvent
 from sandbox.engine import DockerEngine
+from sandbox.environments import EnvironmentStore, environment_key
 from sandbox.images import AGENTS_RECIPE, BASE_RECIPE, ensure_image
 from sandbox.reap import reap, remove_checkpoints
+from sandbox.repos import BaseCommit
 from sandbox.spec import SandboxSpec
 
 MAX_NOTICES = 20
@@ -51,13 +56,11 @@ def run_sandboxes(
                     "Docker engine; `harness run` starts another"
                 ) from error
             spec = _spec(settings, run_id, files)
-        allow = (*wanted.egress, *request.definition.egress)
         with (
             _sweeping(docker, spec.owner),
-            EgressProxy(allow, on_event, addresses=wanted.egress_addresses) as egress,
             DockerSandbox.start(docker, spec) as sandbox,
+            open_way_out(sandbox, wanted, request.definition.egress, on_event=on_event) as env,
         ):
-            env = open_egress(sandbox, egress, ca_bundle=wanted.ca_bundle) if allow else {}
             yield OpenedSandbox(sandbox, env)
 
     return open_sandbox
@@ -72,9 +75,37 @@ def sandbox_spec(
     Raises:
         ImageUnavailable, DockerUnavailable.
     """
+    return _spec(settings, run_id, sandbox_image(settings, docker, cli=cli))
+
+
+def sandbox_image(settings: Settings, docker: DockerEngine, *, cli: bool) -> str:
+    """Return the image that sandboxes start from; it is built if it is missing.
+
+    Raises:
+        ImageUnavailable, DockerUnavailable.
+    """
     recipe = AGENTS_RECIPE if cli else BASE_RECIPE
-    image = settings.sandbox.image or ensure_image(docker, recipe, on_line=lambda _: None)
-    return _spec(settings, run_id, image)
+    return settings.sandbox.image or ensure_image(docker, recipe, on_line=lambda _: None)
+
+
+def environment_finder(
+    settings: Settings, store: EnvironmentStore, engine: Callable[[], DockerEngine]
+) -> Callable[[ResolvedRequest, BaseCommit], Start | None]:
+    """Return a function that finds what a run's sandbox starts from; None if nothing is kept."""
+
+    def find(request: ResolvedRequest, base: BaseCommit) -> Start | None:
+        if not settings.sandbox.environments_mb:
+            return None
+        docker = engine()
+        image = docker.image(
+            sandbox_image(settings, docker, cli=bool(request.agents & CLI_AGENTS))
+        ).id
+        install, env = request.options.get("install", ""), settings.sandbox.env
+        decisive = (image, install, json.dumps(env, sort_keys=True))
+        key = environment_key(base, install_inputs, *decisive)
+        return Start(key, image, store.find(key, base))
+
+    return find
 
 
 def _spec(settings: Settings, run_id: str, image: str) -> SandboxSpec:

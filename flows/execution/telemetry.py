@@ -222,8 +222,8 @@ class TracedSandbox:
     def changed_since(self, moment: float) -> bool:
         return self._inner.changed_since(moment)
 
-    def checkpoint(self, ttl_s: float) -> SnapshotId:
-        return self._inner.checkpoint(ttl_s)
+    def checkpoint(self, ttl_s: float, *, name: str = "") -> SnapshotId:
+        return self._inner.checkpoint(ttl_s, name=name)
 
     def fork(self, snapshot: SnapshotId) -> Self:
         return type(self)(self._inner.fork(snapshot), self._tracer)

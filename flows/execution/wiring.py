@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,8 @@ from flows.config.policy import load_policy_settings
 from flows.config.settings import Settings, load_settings
 from flows.execution.dependencies import RunDependencies, Tell
 from flows.execution.forge import pull_request_opener
-from flows.execution.sandboxes import run_sandboxes, snapshot_remover
+from flows.execution.installs import RunInstalls
+from flows.execution.sandboxes import environment_finder, run_sandboxes, snapshot_remover
 from flows.recall.notes import run_notes
 from flows.recall.playbooks import OpenTools, run_memory
 from flows.runs.checkpoint import UsedBudget
@@ -40,6 +41,7 @@ from nodes.projects.python import NO_BYTECODE
 from nodes.text import Redact, make_redactor
 from providers.models import check_key
 from sandbox.engine import DockerEngine
+from sandbox.environments import EnvironmentStore
 from sandbox.repos import FindSource
 from sandbox.sources import find_source
 
@@ -65,6 +67,7 @@ def build_dependencies(
     remembered = run_memory(complete=_reflecting(chosen))
     bounds = _bounds(chosen, ask=replay is None, wait_s=wait_s)
     docker, find = cache(docker_engine), cache(find_source)
+    store = environment_store(chosen)
     return RunDependencies(
         runs=chosen.runs,
         repos=chosen.repos,
@@ -74,6 +77,9 @@ def build_dependencies(
         check_request=lambda request: _check(request, chosen, docker(), find),
         find_source=find,
         open_sandbox=run_sandboxes(chosen, docker),
+        find_start=environment_finder(chosen, store, docker),
+        remove_environment=store.remove,
+        open_installs=partial(RunInstalls, chosen, store),
         snapshot_ttl_s=max(chosen.sandbox.resume_within_s, load_policy_settings().approval_ttl_s),
         remove_snapshots=snapshot_remover(chosen, docker),
         memory=remembered,
@@ -109,6 +115,11 @@ def resolve_request(
     fields["model"] = request.model or settings.model
     fields["budget_usd"] = request.budget_usd or settings.budget_usd
     return ResolvedRequest.of(**{**fields, "definition": definition})
+
+
+def environment_store(settings: Settings) -> EnvironmentStore:
+    """Return the kept environments of this home."""
+    return EnvironmentStore(settings.home / "environments", docker_engine)
 
 
 def docker_engine() -> DockerEngine:

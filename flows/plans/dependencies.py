@@ -13,6 +13,7 @@ from flows.audit.event_log import event_log, make_approvals
 from flows.config.policy import PolicySettings, load_policy_settings
 from flows.config.settings import Settings
 from flows.execution.dependencies import OpenedSandbox
+from flows.execution.egress import open_way_out
 from flows.execution.engine import run_blueprint
 from flows.execution.sandboxes import sandbox_spec, snapshot_remover
 from flows.execution.wiring import build_dependencies, docker_engine, sandbox_owner
@@ -24,7 +25,6 @@ from flows.services.gateway import complete_through_gateway
 from policy.errors import OperationFailed
 from policy.plan.registry import Operation
 from sandbox.container import DockerSandbox
-from sandbox.egress import EgressProxy, open_egress
 
 
 @contextmanager
@@ -72,15 +72,10 @@ def _sandboxes(settings: Settings) -> Callable[[str], OpenSandbox]:
             docker = docker_engine()
             spec = sandbox_spec(settings, docker, run_id, cli=False)
             with (
-                EgressProxy(
-                    wanted.egress, lambda _: None, addresses=wanted.egress_addresses
-                ) as egress,
                 DockerSandbox.start(docker, spec, checkpoint=checkpoint) as sandbox,
+                open_way_out(sandbox, wanted, (), on_event=lambda _: None) as env,
             ):
-                env = dict(wanted.env)
-                if wanted.egress:
-                    env |= open_egress(sandbox, egress, ca_bundle=wanted.ca_bundle)
-                yield OpenedSandbox(sandbox, env)
+                yield OpenedSandbox(sandbox, {**wanted.env, **env})
 
         return open_it
 

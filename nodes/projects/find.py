@@ -32,7 +32,7 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
         OptionInvalid: a quote in an option is not closed.
     """
     files = ProjectFiles(sandbox)
-    python = python_project(files, sandbox.work_dir, online=has_network(ctx))
+    python = python_project(files, sandbox.work_dir, online=can_fetch(ctx))
     node, make = node_project(files), _make_project(files)
     ordered = (python, node, make) if is_clearly_python(files) else (node, python, make)
     kinds = [project for project in ordered if project is not None] or [_UNKNOWN]
@@ -45,6 +45,11 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
 def has_network(ctx: RunContext) -> bool:
     """Return True if the run's commands can reach hosts outside the sandbox."""
     return "HTTPS_PROXY" in ctx.env
+
+
+def can_fetch(ctx: RunContext) -> bool:
+    """Return True if installs of this run can reach package indexes."""
+    return has_network(ctx) or (ctx.installs is not None and ctx.installs.online)
 
 
 def _make_project(files: ProjectFiles) -> Project | None:

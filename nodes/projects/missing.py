@@ -51,7 +51,8 @@ _SIGNS = (
     _Sign(rf"^npm (?:ERR!|error) syscall spawn {_NAME}$", _NPM_ENOENT),
     _Sign(
         rf"^ *error: command '{_NAME}' failed: No such file or directory$",
-        r"^error: (subprocess-exited-with-error|command '.*' failed: No such file or directory\Z)",
+        r"^ *error: (subprocess-exited-with-error"
+        r"|command '.*' failed: No such file or directory\Z)",
     ),
     _Sign(r"No CMAKE_C_COMPILER could be found\.", _CMAKE_FAILED, "cc"),
     _Sign(r"No CMAKE_CXX_COMPILER could be found\.", _CMAKE_FAILED, "c++"),

@@ -14,14 +14,20 @@ from pathlib import PurePosixPath
 
 from contracts.sandbox import Command
 from nodes.node_sandbox import discard_output
-from nodes.projects.python_requirements import extras_for_tests, requirements_for_tests
+from nodes.projects.python_requirements import (
+    declares_dependencies,
+    extras_for_tests,
+    requirements_for_tests,
+)
 from nodes.projects.types import Project, ProjectFiles, table_at
 
 NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 """Without it, Python runs stale code after an edit of equal size within the same second."""
 
 _SITE = ".git/harness-site"
-_PIP = "python3 -m pip install --quiet --disable-pip-version-check --no-cache-dir --upgrade"
+_PIP = (
+    "python3 -m pip install --disable-pip-version-check --no-cache-dir --progress-bar off --upgrade"
+)
 _OFFLINE = "--no-index --no-build-isolation --no-deps"
 
 _MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "pytest.ini")
@@ -57,6 +63,8 @@ def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Proje
         return None
     test, why = _test_command(files, tests)
     is_package = _is_package(files)
+    # Without anything to fetch, a run needs no network, and its index need not be reached.
+    online = online and declares_dependencies(files)
     needs = tuple(requirements_for_tests(files)) if online else ()
     extras = f"[{','.join(found)}]" if online and (found := extras_for_tests(files)) else ""
     installable = ".git" in files.names and (is_package or bool(needs))

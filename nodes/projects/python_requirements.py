@@ -16,6 +16,11 @@ _FILE = re.compile(
 )
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*\s*(\[[\w\s.,-]*\])?\s*([<>=!~@(;].*)?")
 _TOX_FILE = re.compile(r"(?:-r\s*|--requirement[\s=])(?:\{toxinidir\}/)?(\S+)")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+_IN_IMAGE = frozenset(
+    ("setuptools", "setuptools-scm", "wheel", "hatchling", "hatch-vcs", "poetry-core", "flit-core")
+)
+"""Build requirements that the base image has."""
 _POETRY_RANGE = re.compile(r"([\^~])\s*(\d+(?:\.\d+)*)")
 _PIP_RANGE = re.compile(r"[<>=!~][<>=!~\d\s.,*\w]*")
 
@@ -30,6 +35,27 @@ def requirements_for_tests(files: ProjectFiles) -> Iterator[str]:
     pyproject = files.toml("pyproject.toml")
     named = [*_groups(pyproject), *_poetry_groups(pyproject), *lines]
     yield from dict.fromkeys(filter(_REQUIREMENT.fullmatch, named))
+
+
+def declares_dependencies(files: ProjectFiles) -> bool:
+    """Return True if the install needs other packages than those of the base image.
+
+    It goes by what the files tell without being run; a setup.py may need any package.
+    """
+    pyproject = files.toml("pyproject.toml")
+    project = table_at(pyproject, "project")
+    poetry = set(table_at(pyproject, "tool", "poetry", "dependencies")) - {"python"}
+    in_cfg = files.ini("setup.cfg").get("options", "install_requires", fallback="").strip()
+    is_dynamic = any("dependencies" in str(name) for name in _strings(project.get("dynamic")))
+    build = _strings(table_at(pyproject, "build-system").get("requires"))
+    unknown = {_normal(found[0]) for found in map(_NAME.match, build) if found} - _IN_IMAGE
+    declared = (project.get("dependencies"), poetry, in_cfg, is_dynamic, unknown)
+    for_tests = next(requirements_for_tests(files), None) or extras_for_tests(files)
+    return "setup.py" in files.names or any(declared) or bool(for_tests)
+
+
+def _strings(value: object) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def extras_for_tests(files: ProjectFiles) -> list[str]:

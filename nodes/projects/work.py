@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,10 +11,11 @@ from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, ExecResult, Sandbox
 from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
-from nodes.projects.find import PROJECT_FACT, find_project, has_network
+from nodes.projects.find import PROJECT_FACT, can_fetch, find_project
+from nodes.projects.manifests import package_indexes
 from nodes.projects.missing import missing_installer, missing_programs, missing_test_runner
 from nodes.projects.options import time_limit_s
-from nodes.projects.types import Project
+from nodes.projects.types import Project, ProjectFiles
 
 INSTALL_TIMEOUT_S = 1800.0
 
@@ -100,11 +102,37 @@ def _install(ctx: RunContext, sandbox: Sandbox, *, required: bool) -> NodeResult
     project = find_project(ctx, sandbox)
     if project.install is None:
         return NodeResult.skipped("nothing to install")
+    if ctx.installs is not None and (kept := ctx.installs.kept(project.install)):
+        return NodeResult.success(kept)
+    with _network(ctx, sandbox) as env:
+        if env is None:  # an agent has worked: what it changed is installed without a network
+            ctx = replace(ctx, installs=None)
+            project = find_project(ctx, sandbox)
+        return _run_install(project, ctx, sandbox, env=env or {}, required=required)
+
+
+@contextmanager
+def _network(ctx: RunContext, sandbox: Sandbox) -> Iterator[Mapping[str, str] | None]:
+    """Open the package indexes of the project's ecosystems; gives the variables for clients."""
+    if ctx.installs is None or not ctx.installs.online:
+        yield {}
+        return
+    with ctx.installs.network(package_indexes(ProjectFiles(sandbox).names)) as env:
+        yield env
+
+
+def _run_install(
+    project: Project, ctx: RunContext, sandbox: Sandbox, *, env: Mapping[str, str], required: bool
+) -> NodeResult:
+    if project.install is None:
+        return NodeResult.skipped("nothing to install")
     result = sandbox.exec(
-        Command(argv=project.install, env=project.env, timeout_s=INSTALL_TIMEOUT_S)
+        Command(argv=project.install, env={**project.env, **env}, timeout_s=INSTALL_TIMEOUT_S)
     )
     if result.ok:
         lacking = None if project.install_optional else missing_test_runner(project, ctx, sandbox)
+        if lacking is None and ctx.installs is not None:
+            ctx.installs.keep(project.install, after=ctx.results.keys())
         return lacking or NodeResult.success(result.text)
     missing = missing_programs(result, project, sandbox)
     if project.install_optional and not required and missing is None:
@@ -112,7 +140,7 @@ def _install(ctx: RunContext, sandbox: Sandbox, *, required: bool) -> NodeResult
     failed = command_result(result, project.install)
     if missing is not None:
         return NodeResult.failure(f"{failed.error}: {missing} ({_HINT})", failed.output)
-    hint = _HINT if has_network(ctx) else _OFFLINE_HINT
+    hint = _HINT if can_fetch(ctx) else _OFFLINE_HINT
     return NodeResult.failure(f"{failed.error} ({hint})", failed.output)
 
 

@@ -39,7 +39,9 @@ class Installer:
         egress = stack.enter_context(EgressProxy(hosts, self.events.append, addresses=addresses))
         bundle = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
         self._sandbox = sandbox
-        self._env = open_egress(sandbox, egress, ca_bundle=Path(bundle) if bundle else None)
+        self._env = open_egress(
+            sandbox, egress, certificates=Path(bundle).read_bytes() if bundle else b""
+        )
 
     def run(self, line: str) -> ExecResult:
         command = Command(argv=("sh", "-c", line), env=self._env)

@@ -169,7 +169,7 @@ def test_a_snapshot_is_kept_as_long_as_the_approval_is_pending(
 class FullDisk(ScriptedSandbox):
     """Where commands run, and no files can be kept."""
 
-    def checkpoint(self, ttl_s: float) -> SnapshotId:
+    def checkpoint(self, ttl_s: float, *, name: str = "") -> SnapshotId:
         raise SandboxLost(f"no space left on device to keep them for {ttl_s:g} s")
 
 

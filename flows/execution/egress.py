@@ -1,0 +1,47 @@
+"""Opens the way out of a sandbox: hosts by name, and this machine's package indexes."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from contracts.sandbox import Sandbox
+from flows.config.package_clients import client_settings
+from flows.config.settings import SandboxSettings
+from sandbox.egress import EgressProxy, OnEvent, open_egress
+from sandbox.indexes import INDEXES, ClientSettings, Route, certificates, find_route
+
+
+@contextmanager
+def open_way_out(
+    sandbox: Sandbox,
+    wanted: SandboxSettings,
+    blueprint: Sequence[str],
+    *,
+    indexes: Collection[str] = (),
+    on_event: OnEvent,
+    on_route: Callable[[Route], None] = lambda _: None,
+) -> Iterator[Mapping[str, str]]:
+    """Open the hosts and indexes of the settings and the blueprint, and more `indexes`.
+
+    It gives the variables that lead commands there until the block ends; none if nothing is open.
+    `on_route` gets the way to the indexes.
+    """
+    entries = (*wanted.egress, *blueprint)
+    names = INDEXES.intersection((*entries, *indexes))
+    hosts = tuple(entry for entry in entries if entry not in INDEXES)
+    if not names and not hosts:
+        yield {}
+        return
+    clients = client_settings() if names else ClientSettings()
+    route = find_route(names, clients, sandbox)
+    on_route(route)
+    bundle = (wanted.ca_bundle,) if wanted.ca_bundle else clients.certificates
+    with EgressProxy(
+        hosts,
+        on_event,
+        addresses=wanted.egress_addresses,
+        trusted=route.hosts,
+        proxies=clients.proxies,
+    ) as proxy:
+        env = open_egress(sandbox, proxy, certificates=certificates(bundle))
+        sandbox.upload_files(route.files)
+        yield {**env, **route.env}
