@@ -112,6 +112,7 @@ class NodeRunner:
                 result,
                 output=self._clean(result.output),
                 error=None if error is None else self._clean(error),
+                tests=None if result.tests is None else result.tests.with_texts(self._clean),
             )
 
     def _clean(self, text: str) -> str:

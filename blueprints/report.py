@@ -75,4 +75,5 @@ def _report(node: Node, ctx: RunContext) -> NodeReport:
         turns=result.turns,
         tool_calls=result.tool_calls,
         decisions=result.decisions,
+        tests=result.tests,
     )

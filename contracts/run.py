@@ -8,6 +8,7 @@ from typing import Literal
 from contracts.agents import NATIVE
 from contracts.chat import Usage
 from contracts.installs import Installs
+from contracts.verdicts import Verdicts
 
 NodeStatus = Literal["success", "failure", "skipped"]
 NodeType = Literal["preflight", "deterministic", "agentic", "validate", "parallel", "compete"]
@@ -53,7 +54,8 @@ class NodeResult:
     `output` is text for later nodes, prompts and people. Only validate nodes set `attempts`. Only
     parallel and compete nodes set `lanes`: the results of their inner nodes by name. `usage`,
     `turns`, `tool_calls` (number of calls by tool) and `decisions` describe agents. `facts` are
-    for later nodes; agents cannot set them.
+    for later nodes; agents cannot set them. `tests` are the results of the project's tests if the
+    node ran them and their runner tells results by test.
     """
 
     status: NodeStatus
@@ -67,6 +69,7 @@ class NodeResult:
     tool_calls: Mapping[str, int] = field(default_factory=dict)
     decisions: DecisionCounts = field(default_factory=DecisionCounts)
     facts: Mapping[str, str] = field(default_factory=dict)
+    tests: Verdicts | None = None
 
     @classmethod
     def success(cls, output: str = "") -> "NodeResult":
@@ -136,6 +139,7 @@ class NodeReport:
     tool_calls: Mapping[str, int] = field(default_factory=dict)
     decisions: DecisionCounts = field(default_factory=DecisionCounts)
     raised: bool = False
+    tests: Verdicts | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Node functions that use git in the sandbox: commits, uncommitted files, the diff to review."""
 
 import textwrap
+from typing import NamedTuple
 
 from contracts.false_changes import falsely_modified
 from contracts.run import NodeResult, RunContext
@@ -121,15 +122,50 @@ def changes_to_review(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
 
 
 def _review_base(sandbox: Sandbox, branches: tuple[str, ...]) -> tuple[str, str]:
-    head = head_hash(sandbox)
-    for branch in branches:
-        base = _text(sandbox, "merge-base", "HEAD", branch)
-        if base and base != head:
-            return base, f"since it left {branch}"
+    if left := _left_branch(sandbox, branches):
+        return left.commit, f"since it left {left.name}"
     if parent := _text(sandbox, "rev-parse", "-q", "--verify", "HEAD~1"):
         return parent, "the last commit"
     empty_tree = _text(sandbox, "hash-object", "-t", "tree", "/dev/null")
     return empty_tree or "", "the first commit"
+
+
+class NamedCommit(NamedTuple):
+    """A commit, and the name that leads to it."""
+
+    commit: str
+    name: str
+
+
+def _left_branch(sandbox: Sandbox, branches: tuple[str, ...]) -> NamedCommit | None:
+    """Return where HEAD left the first of these branches that it has left."""
+    head = head_hash(sandbox)
+    for branch in branches:
+        base = _text(sandbox, "merge-base", "HEAD", branch)
+        if base and base != head:
+            return NamedCommit(base, branch)
+    return None
+
+
+def named_commit(name: str, sandbox: Sandbox) -> NamedCommit | None:
+    """Return the commit of a branch, tag or hash that a user names; None if there is none."""
+    commit = _text(sandbox, "rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}")
+    return NamedCommit(commit, name) if commit else None
+
+
+def earlier_commits(sandbox: Sandbox) -> list[NamedCommit]:
+    """Return the newest tag before HEAD and the commit where HEAD left a main branch, if any."""
+    tag = _text(sandbox, "describe", "--tags", "--abbrev=0", "HEAD~1")
+    tagged = named_commit(f"refs/tags/{tag}", sandbox) if tag else None
+    left = _left_branch(sandbox, _MAIN_BRANCHES)
+    found = [tagged._replace(name=f"tag {tag}")] if tagged else []
+    return [*found, left._replace(name=f"where it left {left.name}")] if left else found
+
+
+def check_out(commit: str, sandbox: Sandbox) -> NodeResult:
+    """Check out a commit, over uncommitted changes of tracked files; untracked files stay."""
+    args = ("checkout", "--quiet", "--force", "--detach", commit)
+    return command_result(_git(sandbox, *args), ("git", *args))
 
 
 def _falsely_modified(sandbox: Sandbox) -> dict[bytes, bytes]:

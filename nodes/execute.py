@@ -123,15 +123,17 @@ def _result_of(node: Validate, attempts: tuple[Attempt, ...]) -> NodeResult:
     steps = attempts[-1].steps
     failed = {name: result for name, result in steps.items() if result.status == "failure"}
     rounds = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
+    tests = next((result.tests for result in steps.values() if result.tests is not None), None)
     if not failed:
         output = f"{', '.join(steps)}: passed after {rounds}"
-        return NodeResult(status="success", output=output, attempts=attempts)
+        return NodeResult(status="success", output=output, attempts=attempts, tests=tests)
     details = (f"## {name}\n{r.error or 'failed'}\n\n{r.output}" for name, r in failed.items())
     return NodeResult(
         status="failure",
         error=f"{', '.join(failed)} still failed after {rounds} of {node.max_retries + 1}",
         output=truncate_middle("\n\n".join(details)),
         attempts=attempts,
+        tests=tests,
     )
 
 

@@ -51,6 +51,10 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help=_FIELDS["options"].description),
     ] = None,
+    good: Annotated[
+        str,
+        typer.Option(metavar="REF", help="Same as --set good=REF: a commit where the tests pass."),
+    ] = "",
     budget_usd: Annotated[
         float | None, typer.Option(help=_FIELDS["budget_usd"].description)
     ] = None,
@@ -85,7 +89,7 @@ def run(
         model=model,
         push=push,
         budget_usd=budget_usd,
-        options=_options(options or []),
+        options=_options([*(options or []), *([f"good={good}"] if good else [])]),
         user=user,
         company=company,
         allow_change=allow_change or [],

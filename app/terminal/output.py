@@ -168,4 +168,6 @@ def _node_line(node: NodeReport) -> str:
         tools = f" ({tools_line(node)})" if node.tool_calls else ""
         parts.append(f"{node.turns} turns{tools}")
         parts += [f"{node.usage.total} tokens", f"${node.usage.cost_usd:.4f}"]
+    if node.tests is not None:
+        parts.append(f"tests: {node.tests}")
     return ", ".join(parts)

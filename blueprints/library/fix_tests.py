@@ -7,10 +7,14 @@ from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, v
 from blueprints.prompts import prompt_template
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
+from contracts.verdicts import Verdicts
 from nodes.changes import head_hash, unchanged_from
 from nodes.checks import has_tools
 from nodes.projects.options import PROJECT_OPTIONS
-from nodes.projects.work import exec_tests, install_project, require_tests, run_tests
+from nodes.projects.show_tests import for_agent
+from nodes.projects.testing import ProjectTestResult, exec_tests
+from nodes.projects.verdicts import GOOD_OPTIONS, judge_again, judge_failing
+from nodes.projects.work import install_project, require_tests
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _NOTHING_TO_FIX = "the tests already pass: there is nothing to fix"
@@ -22,31 +26,57 @@ _BASE = "base commit"
 
 
 def expect_failing_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Run the tests and succeed if they fail, with their output.
+    """Run the tests and succeed if they fail, with the failures that an agent can fix.
 
-    Tests that hang, crash or run out of memory count as failing. If the tests pass, the node
-    succeeds and the rest of the run is skipped. It fails if the test command gives no verdict.
+    Tests that hang, crash or run out of memory count as failing. If the tests pass, or fail only
+    now and then, the node succeeds and the rest of the run is skipped. It fails if the test
+    command gives no verdict, or if every failing test fails because of the environment.
     """
     tests = exec_tests(ctx, sandbox)
     if not tests.verdict:
         return tests.result
     if tests.result.status == "success":
         return NodeResult.success(_NOTHING_TO_FIX)
-    failing = NodeResult.success(f"{tests.result.error}\n\n{tests.result.output}")
-    return replace(failing, facts={_BASE: head_hash(sandbox)})
+    facts = {_BASE: head_hash(sandbox)}
+    printed = f"{tests.result.error}\n\n{tests.result.output}"
+    if not tests.cases:
+        return replace(NodeResult.success(printed), facts=facts)
+    verdicts = judge_failing(tests, ctx, sandbox)
+    result = _reproduced(verdicts, tests)
+    return replace(result, facts=facts, tests=verdicts)
+
+
+def _reproduced(verdicts: Verdicts, tests: ProjectTestResult) -> NodeResult:
+    shown = for_agent(verdicts, tests.result.output)
+    by_test = bool(verdicts.environment or verdicts.flaky) and tests.ended
+    if verdicts.failed or not by_test:  # a crash or a broken build fails without a failing test
+        return NodeResult.success(f"{tests.result.error}\n\n{shown}")
+    if not verdicts.environment:
+        return NodeResult.success(f"{_NOTHING_TO_FIX}. Flaky: {', '.join(verdicts.flaky)}")
+    first = verdicts.environment[0]
+    return NodeResult.failure(
+        f"all {len(verdicts.environment)} failing tests fail because of the environment, the first "
+        f"is {first.name!r}: {first.message}. If they pass at an earlier commit, name it: "
+        f"--good REF",
+        shown,
+    )
 
 
 def expect_fixed_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Run the tests; they must pass, and a file that git tracks must have changed."""
-    tests = run_tests(ctx, sandbox)
-    base = ctx.results["reproduce"].facts.get(_BASE)
+    """Run the tests; those that failed must pass and no other may fail.
+
+    A file that git tracks must have changed.
+    """
+    reproduced = ctx.results["reproduce"]
+    tests = judge_again(exec_tests(ctx, sandbox), reproduced.tests, ctx, sandbox)
+    base = reproduced.facts.get(_BASE)
     if tests.status == "success" and base and unchanged_from(base, sandbox):
         return NodeResult.failure(_NOTHING_COMMITTED, tests.output)
     return tests
 
 
 def _nothing_to_fix(ctx: RunContext) -> bool:
-    return ctx.results["reproduce"].output == _NOTHING_TO_FIX
+    return ctx.results["reproduce"].output.startswith(_NOTHING_TO_FIX)
 
 
 fix_tests = blueprint(
@@ -75,5 +105,5 @@ fix_tests = blueprint(
             skip=_nothing_to_fix,
         ),
     ],
-    options=PROJECT_OPTIONS,
+    options={**PROJECT_OPTIONS, **GOOD_OPTIONS},
 )

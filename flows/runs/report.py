@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from contracts.chat import Usage
 from contracts.run import NodeReport, RunReport, SurfacedMemory
+from contracts.verdicts import Verdicts
 from nodes.text import code_block, strip_control_characters, truncate_middle
 from providers.openai_messages import usage_from
 from providers.trajectory import read_trajectory
@@ -19,6 +20,7 @@ DIFF_CAP = 100_000
 """Characters of the diff in a Markdown report. `diff.patch` has the whole diff."""
 
 _OUTPUT_CAP = 4_000
+_TESTS_CAP = 100
 
 
 @cache
@@ -97,6 +99,7 @@ def table_rows(report: RunReport) -> list[dict[str, str]]:
             "tools": tools_line(node),
             "tokens": str(node.usage.total or ""),
             "dollars": f"{node.usage.cost_usd:.4f}" if node.usage.total else "",
+            "tests": str(node.tests or ""),
             "error": node.error or "",
         }
         for node in report.nodes
@@ -150,9 +153,28 @@ def _details(node: NodeReport) -> str:
         + ", ".join(f"{inert_line(name)} {result.status}" for name, result in attempt.steps.items())
         for attempt in node.attempts
     ]
+    if node.tests is not None:
+        lines.append("\n".join(_test_lines(node.tests)))
     if node.output:
         lines.append(code_block(truncate_middle(node.output, _OUTPUT_CAP)))
     return "\n\n".join(lines)
+
+
+def _test_lines(tests: Verdicts) -> Iterator[str]:
+    yield f"- tests: {tests}"
+    if tests.reference:
+        yield f"- compared with {inert_line(tests.reference)}"
+    rows = [
+        *(("failed", test.name, "") for test in tests.failed),
+        *(("environment", test.name, test.message) for test in tests.environment),
+        *(("failed before", test.name, "") for test in tests.failed_before),
+        *(("flaky", name, "") for name in tests.flaky),
+        *(("fixed", name, "") for name in tests.fixed),
+    ]
+    for word, name, why in rows[:_TESTS_CAP]:
+        yield f"- {word}: {inert_line(name)}{f' ({inert_line(why)})' if why else ''}"
+    if len(rows) > _TESTS_CAP:
+        yield f"- and {len(rows) - _TESTS_CAP} more"
 
 
 def inert_line(text: str | None) -> str:

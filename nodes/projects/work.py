@@ -1,40 +1,26 @@
 """Node functions for any project: find its tests, install it, run its tests."""
 
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple
 
 from contracts.run import NodeResult, RunContext
-from contracts.sandbox import Command, ExecResult, Sandbox
+from contracts.sandbox import Command, Sandbox
 from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
 from nodes.projects.find import PROJECT_FACT, can_fetch, find_project
 from nodes.projects.manifests import package_indexes
 from nodes.projects.missing import missing_installer, missing_programs, missing_test_runner
-from nodes.projects.options import time_limit_s
+from nodes.projects.testing import exec_tests, no_tests
 from nodes.projects.types import Project, ProjectFiles
+from nodes.projects.verdicts import judge_again
 
 INSTALL_TIMEOUT_S = 1800.0
 
 _HINT = "--set install= skips it, --set install=COMMAND replaces it"
 _OFFLINE_HINT = f"sandboxes have no network by default; {_HINT}"
 _NOT_INSTALLED = "could not be installed; the tests run from the source tree"
-_MEMORY_LIMIT = (
-    "cat", "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-)  # fmt: skip
-"""Files of cgroups version 2 and version 1; one of them is missing."""
-
-_SHELL_NOT_RUNNABLE = (126, 127)
-_PYTEST_USAGE = 4
-_PYTEST_NONE = 5
-_PYTEST_ERROR = re.compile(r"^(?:\x1b\[[\d;]*m)*ERROR: (.*)", re.MULTILINE)
-_CONFTEST_BROKEN = "ImportError while loading conftest"
-_PLUGIN_MISSING = re.compile(r"Error importing plugin \"\S+\": No module named \S+\s*\Z")
-_UNITTEST_NONE = re.compile(r"\nRan 0 tests in [\d.]+s\n\n(OK|NO TESTS RAN)\s*\Z")
-
 _LIST_FILES = ("git", "ls-files", "-z")
 _DEPENDENCY_FILE = re.compile(
     r"pyproject\.toml|setup\.(py|cfg)|[\w.-]*requirements[\w.-]*\.(txt|in)|Pipfile(\.lock)?"
@@ -60,7 +46,7 @@ def _find_tests(
 ) -> NodeResult:
     project = find_project(ctx, sandbox)
     if project.test is None:
-        return without_tests(_no_tests(project))
+        return without_tests(no_tests(project))
     found = replace(NodeResult.success(str(project)), facts={PROJECT_FACT: project.fact})
     return missing_installer(project, ctx, sandbox) or found
 
@@ -145,85 +131,5 @@ def _run_install(
 
 
 def run_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Run the project's tests. If no test ran, the node fails."""
-    return exec_tests(ctx, sandbox).result
-
-
-class ProjectTestResult(NamedTuple):
-    """Result of a test command. `verdict` is True if it says whether the tests pass."""
-
-    result: NodeResult
-    verdict: bool
-
-
-def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
-    """Run the project's tests.
-
-    Tests that hang, crash or run out of memory are failing tests: an agent can fix them. A command
-    that could not run the tests gives no verdict.
-    """
-    project = find_project(ctx, sandbox)
-    if project.test is None:
-        return ProjectTestResult(NodeResult.failure(_no_tests(project)), verdict=False)
-    limit_s = time_limit_s(ctx.options)
-    result = sandbox.exec(Command(argv=project.test, env=project.env, timeout_s=limit_s))
-    if reason := missing_programs(result, project, sandbox) or _no_verdict(result, limit_s):
-        error = f"the tests could not be run: {reason}"
-        return ProjectTestResult(NodeResult.failure(error, result.text), verdict=False)
-    if reason := _killed(result, limit_s, sandbox):
-        error = f"{reason}: {shlex.join(project.test)!r} was killed"
-        return ProjectTestResult(NodeResult.failure(error, result.text), verdict=True)
-    return ProjectTestResult(command_result(result, project.test), verdict=True)
-
-
-def _no_verdict(result: ExecResult, limit_s: float) -> str | None:
-    """Return why the command did not run the tests, or None if it did.
-
-    A command that was stopped before `limit_s` was stopped by the time limit of its node.
-    """
-    if result.out_of_memory or _hit_time_limit(result, limit_s):
-        return None
-    if result.launch_error or result.timed_out or result.out_of_disk:
-        return command_result(result, ("the test command",)).error
-    if result.exit_code in _SHELL_NOT_RUNNABLE:
-        return f"a program is missing or not executable (exit code {result.exit_code})"
-    text = result.text
-    no_pytest_tests = result.exit_code == _PYTEST_NONE and "no tests ran in" in text
-    if _UNITTEST_NONE.search(text) or no_pytest_tests:
-        return "no tests were found"
-    return None if result.ok else _pytest_refusal(result.exit_code, text)
-
-
-def _pytest_refusal(exit_code: int, text: str) -> str | None:
-    """Return why pytest did not start, or None if it did or if a change of code can fix it."""
-    if _PLUGIN_MISSING.search(text):
-        return "the project names a pytest plugin that is not in the image"
-    if exit_code != _PYTEST_USAGE or _CONFTEST_BROKEN in text:
-        return None
-    if "error: unrecognized arguments:" in text:
-        return "the project uses an option of a pytest plugin that is not in the image"
-    error = _PYTEST_ERROR.search(text)
-    return f"pytest did not start: {error[1]}" if error else None
-
-
-def _killed(result: ExecResult, limit_s: float, sandbox: Sandbox) -> str | None:
-    """Return the limit that the tests exceeded, or None."""
-    if _hit_time_limit(result, limit_s):
-        return f"the tests did not end within {limit_s:g} s"
-    if not result.out_of_memory:
-        return None
-    limit = sandbox.exec(Command(argv=_MEMORY_LIMIT), discard_output).stdout.strip()
-    shown = f" (limit {int(limit) / 2**30:.3g} GiB)" if limit.isdigit() else ""
-    return f"the tests ran out of memory{shown}"
-
-
-def _hit_time_limit(result: ExecResult, limit_s: float) -> bool:
-    return result.timed_out and result.duration_ms >= round(limit_s * 1000)
-
-
-def _no_tests(project: Project) -> str:
-    return (
-        f"no way to test this project was found ({project.why}). Looked for pytest and unittest "
-        "in Python files, a test script in package.json and a test target in a makefile; "
-        "set one with --set test=…"
-    )
+    """Run the project's tests; flaky ones may fail. If no test ran, the node fails."""
+    return judge_again(exec_tests(ctx, sandbox), None, ctx, sandbox)

@@ -52,11 +52,33 @@ def test_implement_lets_the_agent_fix_what_it_broke(sandbox: ScriptedSandbox) ->
     assert (report.status, statuses(report)["fix"]) == ("success", "success")
 
 
-def test_implement_commits_nothing_while_tests_fail(sandbox: ScriptedSandbox) -> None:
-    repo = put_repo(sandbox, SHOP)
-    report = run("implement", sandbox, Agent({}, change("NEW", "x")), intent="Add NEW")
+def test_implement_commits_nothing_while_a_test_fails_that_passed_before(
+    sandbox: ScriptedSandbox,
+) -> None:
+    repo = put_repo(sandbox, GOOD_SHOP)
+    report = run(
+        "implement", sandbox, Agent({}, change("src/shop/__init__.py", BROKEN)), intent="?"
+    )
     assert report.status == "failure"
     assert run_git(repo, "rev-list", "--count", "HEAD") == "1"
+
+
+def test_implement_need_not_fix_a_test_that_failed_before(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, SHOP)
+    report = run("implement", sandbox, Agent({}, change("NEW", "x")), intent="Add NEW")
+    verify = next(node for node in report.nodes if node.name == "verify")
+    assert report.status == "success"
+    assert verify.tests is not None
+    assert [t.name for t in verify.tests.failed_before] == ["tests/test_shop.py::test_add"]
+
+
+def test_implement_ends_before_the_agent_when_a_compiler_is_missing(
+    sandbox: ScriptedSandbox,
+) -> None:
+    put_repo(sandbox, {"Makefile": "test:\n\tno-such-cc -o a a.c\n"})
+    agent = Agent()
+    report = run("implement", sandbox, agent, intent="Add NEW")
+    assert (report.failed_node, agent.prompts) == ("baseline", {})
 
 
 def test_implement_fails_when_nothing_was_changed(sandbox: ScriptedSandbox) -> None:

@@ -7,7 +7,8 @@ import pytest
 from contracts.errors import OptionInvalid
 from contracts.sandbox import ExecResult
 from nodes.projects.options import check_option
-from nodes.projects.work import exec_tests, run_tests
+from nodes.projects.testing import exec_tests
+from nodes.projects.work import run_tests
 from sandbox.scripted import ScriptedSandbox
 from tests.support.workspace import context, do, write
 

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 from contracts.chat import Usage
 from contracts.run import Attempt, NodeReport, NodeResult, RunReport, SurfacedMemory
+from contracts.verdicts import FailedTest, Verdicts
 from flows.runs.report import dumps, loads, report_markdown, surfaced_markdown, table_rows, to_json
 from nodes.text import code_block
 
@@ -97,4 +98,21 @@ def test_what_an_agent_did_and_used_stands_beside_its_node() -> None:
     )
     (row,) = table_rows(report)
     assert (row["tools"], row["dollars"]) == ("bash 2, read_file 1", "0.0010")
+    assert loads(dumps(report)) == report
+
+
+def test_results_by_test_are_in_every_form_of_the_report() -> None:
+    tests = Verdicts(
+        passed=7,
+        failed=(FailedTest(name="test_<b>", message="why"),),
+        environment=(FailedTest(name="test_page", message="the sandbox has no less"),),
+        flaky=("test_now_and_then",),
+        reference="tag v1",
+    )
+    report = replace(a_report(), nodes=(replace(a_report().nodes[0], tests=tests),))
+    text = report_markdown(report, "").replace("\\", "")
+    assert "- failed: test_&lt;b&gt;" in text
+    assert "- environment: test_page (the sandbox has no less)" in text
+    assert "- flaky: test_now_and_then" in text
+    assert table_rows(report)[0]["tests"] == "7 passed, 1 failed, 1 environment, 1 flaky"
     assert loads(dumps(report)) == report

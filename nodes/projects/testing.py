@@ -1,0 +1,147 @@
+"""Run a project's tests: with a time limit, results by test, and why they could not be run."""
+
+import re
+import shlex
+from types import MappingProxyType
+from typing import NamedTuple
+
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Command, ExecResult, Sandbox
+from nodes.commands import command_result
+from nodes.node_sandbox import discard_output
+from nodes.projects.cases import Cases
+from nodes.projects.find import find_project
+from nodes.projects.missing import missing_programs
+from nodes.projects.options import time_limit_s
+from nodes.projects.runners import (
+    OUTPUT_LIMIT,
+    RunnerCommand,
+    read_cases,
+    refuses_additions,
+    runner_command,
+)
+from nodes.projects.types import Project
+
+_MEMORY_LIMIT = (
+    "cat", "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)  # fmt: skip
+"""Files of cgroups version 2 and version 1; one of them is missing."""
+
+_SHELL_NOT_RUNNABLE = (126, 127)
+_PYTEST_USAGE = 4
+_PYTEST_NONE = 5
+_PYTEST_ERROR = re.compile(r"^(?:\x1b\[[\d;]*m)*ERROR: (.*)", re.MULTILINE)
+_CONFTEST_BROKEN = "ImportError while loading conftest"
+_PLUGIN_MISSING = re.compile(r"Error importing plugin \"\S+\": No module named \S+\s*\Z")
+_UNITTEST_NONE = re.compile(r"\nRan 0 tests in [\d.]+s\n\n(OK|NO TESTS RAN)\s*\Z")
+_KILLED = 128
+"""A command with a higher exit code was ended by a signal, perhaps before its last test."""
+
+
+class ProjectTestResult(NamedTuple):
+    """Result of a test command.
+
+    `verdict` is True if it says whether the tests pass; `lacks_program` if it does not because the
+    sandbox lacks a program. `cases` are empty if the runner tells nothing by test. `ended` is
+    False if the command was killed, so that some tests may not have run.
+    """
+
+    result: NodeResult
+    verdict: bool
+    cases: Cases = MappingProxyType({})
+    ended: bool = True
+    duration_ms: int = 0
+    lacks_program: bool = False
+
+
+def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
+    """Run the project's tests.
+
+    Tests that hang, crash or run out of memory are failing tests: an agent can fix them. A command
+    that could not run the tests gives no verdict.
+    """
+    project = find_project(ctx, sandbox)
+    if project.test is None:
+        return ProjectTestResult(NodeResult.failure(no_tests(project)), verdict=False)
+    limit_s = time_limit_s(ctx.options)
+    command = runner_command(project, ctx, sandbox)
+    result = _exec(command, limit_s, sandbox)
+    if refuses_additions(result):
+        command = RunnerCommand(project.test, project.env, by_test=False, prints_each_test=False)
+        result = _exec(command, limit_s, sandbox)
+    missing = missing_programs(result, project, sandbox)
+    if reason := missing or _no_verdict(result, limit_s):
+        failed = NodeResult.failure(f"the tests could not be run: {reason}", result.text)
+        return ProjectTestResult(failed, verdict=False, lacks_program=missing is not None)
+    cases = read_cases(result, sandbox, by_test=command.by_test)
+    shown = shlex.join(project.test)
+    if reason := _killed(result, limit_s, sandbox):
+        failed = NodeResult.failure(f"{reason}: {shown!r} was killed", result.text)
+        return ProjectTestResult(failed, verdict=True, cases=cases, ended=False)
+    return ProjectTestResult(
+        command_result(result, project.test),
+        verdict=True,
+        cases=cases,
+        ended=result.exit_code <= _KILLED,
+        duration_ms=result.duration_ms,
+    )
+
+
+def _exec(command: RunnerCommand, limit_s: float, sandbox: Sandbox) -> ExecResult:
+    return sandbox.exec(
+        Command(argv=command.argv, env=command.env, timeout_s=limit_s, output_limit=OUTPUT_LIMIT)
+    )
+
+
+def _no_verdict(result: ExecResult, limit_s: float) -> str | None:
+    """Return why the command did not run the tests, or None if it did.
+
+    A command that was stopped before `limit_s` was stopped by the time limit of its node.
+    """
+    if result.out_of_memory or _hit_time_limit(result, limit_s):
+        return None
+    if result.launch_error or result.timed_out or result.out_of_disk:
+        return command_result(result, ("the test command",)).error
+    if result.exit_code in _SHELL_NOT_RUNNABLE:
+        return f"a program is missing or not executable (exit code {result.exit_code})"
+    text = result.text
+    no_pytest_tests = result.exit_code == _PYTEST_NONE and "no tests ran in" in text
+    if _UNITTEST_NONE.search(text) or no_pytest_tests:
+        return "no tests were found"
+    return None if result.ok else _pytest_refusal(result.exit_code, text)
+
+
+def _pytest_refusal(exit_code: int, text: str) -> str | None:
+    """Return why pytest did not start, or None if it did or if a change of code can fix it."""
+    if _PLUGIN_MISSING.search(text):
+        return "the project names a pytest plugin that is not in the image"
+    if exit_code != _PYTEST_USAGE or _CONFTEST_BROKEN in text:
+        return None
+    if "error: unrecognized arguments:" in text:
+        return "the project uses an option of a pytest plugin that is not in the image"
+    error = _PYTEST_ERROR.search(text)
+    return f"pytest did not start: {error[1]}" if error else None
+
+
+def _killed(result: ExecResult, limit_s: float, sandbox: Sandbox) -> str | None:
+    """Return the limit that the tests exceeded, or None."""
+    if _hit_time_limit(result, limit_s):
+        return f"the tests did not end within {limit_s:g} s"
+    if not result.out_of_memory:
+        return None
+    limit = sandbox.exec(Command(argv=_MEMORY_LIMIT), discard_output).stdout.strip()
+    shown = f" (limit {int(limit) / 2**30:.3g} GiB)" if limit.isdigit() else ""
+    return f"the tests ran out of memory{shown}"
+
+
+def _hit_time_limit(result: ExecResult, limit_s: float) -> bool:
+    return result.timed_out and result.duration_ms >= round(limit_s * 1000)
+
+
+def no_tests(project: Project) -> str:
+    """Return the error for a project without a known way to test it."""
+    return (
+        f"no way to test this project was found ({project.why}). Looked for pytest and unittest "
+        "in Python files, a test script in package.json and a test target in a makefile; "
+        "set one with --set test=…"
+    )
