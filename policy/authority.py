@@ -23,12 +23,14 @@ class Authority:
 
     `grants` are tool capabilities and releases. `principals` maps names to addresses: mail
     addresses, origins of web pages (`https://wiki.example.org`), names of git remotes. `tags` are
-    the data capabilities in use besides `share_with:…`.
+    the data capabilities in use besides `share_with:…`. `named` is what the user's prompt names
+    (`policy.plan.named`).
     """
 
     grants: frozenset[str] = frozenset()
     principals: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
     tags: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
 
     def is_known(self, cap: str) -> bool:
         """Return True if this data capability is defined: by a tag or by known principals."""
@@ -50,7 +52,12 @@ class Authority:
         principals: dict[str, Json] = {
             name: sorted(addresses) for name, addresses in sorted(self.principals.items())
         }
-        return {"grants": sorted(self.grants), "principals": principals, "tags": sorted(self.tags)}
+        return {
+            "grants": sorted(self.grants),
+            "principals": principals,
+            "tags": sorted(self.tags),
+            "named": sorted(self.named),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

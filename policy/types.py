@@ -58,7 +58,8 @@ class PlanStep:
     `args` is JSON in which `{"$ref": …}` stands for a value of run time. `data_caps` are the
     only tags that the step's data may carry. `when` must be true at run time. `foreach` is a
     list; the step runs once for each item. `retry` is the number of further attempts after a
-    failure. `compose` tells a model what content to write.
+    failure. `compose` tells a model what to write into the content arguments that `args` leaves
+    out; the model reads `compose_from` and the given arguments.
     """
 
     op: str
@@ -70,6 +71,7 @@ class PlanStep:
     foreach: Ref | None = None
     retry: int = 0
     compose: str | None = None
+    compose_from: tuple[Ref, ...] = ()
 
     def __post_init__(self) -> None:
         # The plan is agreed to by its digest, so nothing in it may change afterwards.
@@ -82,6 +84,7 @@ class PlanStep:
             "foreach": {"$ref": str(self.foreach)} if self.foreach else None,
             "retry": self.retry or None,
             "compose": self.compose,
+            "compose_from": [{"$ref": str(ref)} for ref in self.compose_from] or None,
         }
         return {
             "op": self.op,

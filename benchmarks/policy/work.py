@@ -95,7 +95,9 @@ WORK: Mapping[str, list[dict[str, Json]]] = {
     "mail the notes": [read("q2.md"), mail("team@example.org", of(0))],
     "mail a summary": [read("q2.md"), summary(of(0)), mail("team@example.org", of(1))],
     "mail a composed text": [
-        read("q2.md"), mail("team@example.org", of(0), compose="a friendly mail")],
+        read("q2.md"),
+        step("send_email", {"to": "team@example.org", "subject": "Hello"},
+             compose="a friendly mail", compose_from=[of(0)])],
     "search and mail": [search("OKR"), summary(of(0)), mail(["bob@example.org"], of(1))],
     "notes into a file": [read("q2.md"), summary(of(0)), write("summary.md", of(1))],
     "two files into one": [
@@ -173,10 +175,10 @@ class Done:
 def operations(did: list[str]) -> tuple[Operation, ...]:
     """The ready operations' shapes; each only notes that it was done."""
 
-    def hr(arguments: Mapping[str, Json]) -> Label:
+    def hr(arguments: Mapping[str, Json], _: Json) -> Label:
         return TAGGED if str(arguments["path"]).startswith("hr/") else EMPTY_LABEL
 
-    def web(arguments: Mapping[str, Json]) -> Label:
+    def web(arguments: Mapping[str, Json], _: Json) -> Label:
         return Label(taint=frozenset({f"web:{arguments['url']}"}))
 
     @operation(effect="read", requires=["READ"], place="workspace", label_of=hr)
@@ -317,7 +319,7 @@ def carry_out(steps: list[dict[str, Json]]) -> Done:
             ),
         },
         log=PlanLog("r", drafts.append),
-        compose=lambda _, __, filled: {**filled, "body": "composed"},
+        compose=lambda *_: {"body": "composed"},
     )
     ended = [made.run_step(index).status for index in range(len(steps))]
     writes = [e for e, one in zip(ended, steps, strict=True) if _effect(one) != "read"]

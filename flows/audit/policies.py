@@ -1,6 +1,7 @@
 """The policies by version, to repeat decisions of the event log."""
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 
 from pydantic import BaseModel, ValidationError
@@ -64,6 +65,7 @@ POLICIES: Mapping[str, Decide] = MappingProxyType(
     {
         ALLOWED_TOOLS: decide_allowed_tools,
         GUARD_VERSION: decide_agent_guard,
+        "plan/1": partial(redecide, rules="1"),
         PLAN_POLICY_VERSION: redecide,
     }
 )

@@ -23,12 +23,14 @@ from flows.plans.workspace import (
     PlanWorkspace,
     check_workspace,
 )
+from policy.authority import Authority
 from policy.errors import ResultNotSaved
 from policy.log.event_log import EventLog
 from policy.log.events import Append, Draft, Event
 from policy.plan.approvals import Approvals
 from policy.plan.executor import PlanRun
 from policy.plan.models import PlannerInput, composer, make_plan, model_operations
+from policy.plan.named import named_in
 from policy.plan.operations import (
     WORKSPACE,
     OutsideActions,
@@ -128,7 +130,7 @@ def open_plan_run(
         run = PlanRun(
             plan,
             registry,
-            deps.policy.authority(request.grants),
+            _authority(deps, request),
             values=request.entities(trusted=deps.policy.trust_workspace),
             log=PlanLog(run_id, _append(deps), events, entities),
             known=entities.values(),
@@ -141,6 +143,11 @@ def open_plan_run(
             _save_files(deps, run_id, workspace, renew=True)
     if len(statuses) == len(plan.steps) and set(statuses) <= set(FINAL_STATUSES):
         deps.delete_snapshots(run_id, ())
+
+
+def _authority(deps: PlanDependencies, request: PlanRequest) -> Authority:
+    authority = deps.policy.authority(request.grants)
+    return replace(authority, named=named_in(request.prompt, authority.principals))
 
 
 def plan_report(deps: PlanDependencies, run_id: str) -> PlanReport:

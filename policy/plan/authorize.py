@@ -1,6 +1,6 @@
 """Executes one call of a step, after the policy or a person has authorized it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -10,16 +10,16 @@ from contracts.json import Json
 from contracts.tool import Denied
 from policy.errors import OperationFailed, ResultNotSaved, WaitingForPerson
 from policy.plan.plan_log import Call, PlanLog, RunValues
-from policy.plan.references import ReferenceMissing
+from policy.plan.references import ReferenceMissing, value_at
 from policy.plan.registry import Operation
 from policy.plan.resolve import PolicyContext, ResolvedCall, StepCall, resolve
 from policy.plan.step_check import action_digest, check_step, policy_version
 from policy.types import QUESTION_RULE, ApprovalReply, ApprovalRequest, Approver, PlanStep
 
-Compose = Callable[[PlanStep, Operation, Mapping[str, Json]], Mapping[str, Json]]
-"""Lets a model write a step's content; returns all arguments as the model wrote them.
+Compose = Callable[[PlanStep, Operation, Mapping[str, Json], Sequence[Json]], Mapping[str, Json]]
+"""Lets a model write the content that the plan left open; returns the arguments it wrote.
 
-The model sees the step and the arguments that the engine filled in, and nothing else.
+The model sees the step, the arguments that the engine filled in, and the material.
 
 Raises:
     HarnessError: the model does not answer, or its reply is not a call of the operation.
@@ -136,7 +136,7 @@ class StepAuthorizer:
         if isinstance(resolved, Denied):
             return None
         try:
-            extra = resolved.operation.label_of(resolved.arguments)
+            extra = resolved.operation.label(resolved.arguments)
         except ReferenceMissing:
             extra = EMPTY_LABEL
         origin = f"{step_origin(call.step, call.index)}, skipped"
@@ -156,15 +156,26 @@ class StepAuthorizer:
             self._log.record_start(key, resolved)
         # Before the operation: a write that fails halfway has changed the place, too.
         if operation.effect == "write" and operation.place:
-            extra = operation.label_of(arguments)
+            extra = operation.label(arguments)
             self._values.add_to_place(operation.place, resolved.used, origin=origin, extra=extra)
         content = operation.call(arguments)
-        extra = operation.label_of(arguments)
+        extra = operation.label(arguments, content)
         made = derive(content, origin=origin, sources=resolved.used, extra=extra)
+        self._add_items(key, made, resolved)
         if operation.vouched:
             label = Label(caps=made.label.caps)
             return Entity(content=made.content, label=label, origin=made.origin)
         return made
+
+    def _add_items(self, key: Call, whole: Entity, resolved: ResolvedCall) -> None:
+        """Store each item of a result whose items have labels of their own."""
+        labels = resolved.operation.item_labels(resolved.arguments, whole.content)
+        name = f"step{key[0]}" if resolved.step.foreach is None else f"step{key[0]}/{key[1]}"
+        for number, label in enumerate(labels):
+            origin = f"{whole.origin}/{number}"
+            content = value_at(whole.content, (str(number),))
+            item = derive(content, origin=origin, sources=resolved.used, extra=label)
+            self._values.add(f"{name}/{number}", replace(item, part_of=whole.id))
 
     def _authorized(self, call: StepCall) -> AuthorizedCall:
         denied = self.policy_denial(call)
@@ -208,9 +219,12 @@ class StepAuthorizer:
             if self._compose is None:
                 raise OperationFailed(f"step {call.index} needs a model to compose its content")
             resolved = self._resolved(call)
-            arguments = self._compose(call.step, resolved.operation, resolved.arguments)
+            material = [resolved.content(ref) for ref in call.step.compose_from]
+            written = self._compose(call.step, resolved.operation, resolved.arguments, material)
+            # The engine fills what the plan gives; a model that changes it breaks C5.
+            arguments = {**resolved.arguments, **written}
             origin = f"step{call.index} composed"
-            composed = derive(dict(arguments), origin=origin, sources=resolved.used)
+            composed = derive(arguments, origin=origin, sources=resolved.used)
             self._values.add(None, composed)
             self._log.record_composed((call.index, number), composed)
         if not isinstance(composed.content, Mapping):

@@ -1,6 +1,7 @@
 """Records the inputs of a decision about a step, and makes the decision again from them."""
 
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
@@ -12,9 +13,9 @@ from policy.authority import Authority
 from policy.plan.plan_json import MAX_STEPS, parse_step
 from policy.plan.references import refs_in
 from policy.plan.registry import Operation, Registry, plain_json
-from policy.plan.resolve import PolicyContext, StepCall, steps_before
+from policy.plan.resolve import PolicyContext, StepCall, find_value, steps_before
 from policy.plan.step_check import RULES_VERSION, check_step
-from policy.types import Effect, Plan, PlanStep, Role
+from policy.types import Effect, Plan, PlanStep, Ref, Role
 
 PLAN_POLICY_VERSION = f"plan/{RULES_VERSION}"
 """Version of these rules in the event log."""
@@ -25,7 +26,7 @@ def decision_inputs(call: StepCall, context: PolicyContext) -> dict[str, Json]:
     operation = context.registry.get(call.step.op)
     values = {
         name: _value_json(value, with_content=with_content)
-        for name, with_content in _used_values(call, operation)
+        for name, with_content in _used_values(call, operation, context)
         if isinstance(value := context.values.get(name), Entity)
     }
     return {
@@ -41,8 +42,8 @@ def decision_inputs(call: StepCall, context: PolicyContext) -> dict[str, Json]:
     }
 
 
-def redecide(inputs: Mapping[str, Json]) -> Decision:
-    """Return the decision that the present rules make of recorded inputs.
+def redecide(inputs: Mapping[str, Json], rules: Literal["1", "2"] = "2") -> Decision:
+    """Return the decision that this version of the rules makes of recorded inputs.
 
     Raises:
         ValueError: they are not inputs of these rules.
@@ -70,6 +71,7 @@ def redecide(inputs: Mapping[str, Json]) -> Decision:
         authority=Authority(**dict(recorded.authority)),
         plan=plan.id if recorded.agreed else "",
         values={name: value.entity() for name, value in recorded.values.items()},
+        rules=rules,
     )
     return check_step(call, context)
 
@@ -104,6 +106,7 @@ class _Authority(BaseModel, frozen=True, extra="forbid"):
     grants: frozenset[str]
     principals: dict[str, frozenset[str]]
     tags: frozenset[str]
+    named: frozenset[str] = frozenset()
 
 
 class _Inputs(BaseModel, frozen=True, extra="forbid"):
@@ -126,24 +129,32 @@ def _involved_steps(call: StepCall) -> set[int]:
     return {call.index, *steps_before(call)}
 
 
-def _used_values(call: StepCall, operation: Operation | None) -> Iterator[tuple[str, bool]]:
+def _used_values(
+    call: StepCall, operation: Operation | None, context: PolicyContext
+) -> Iterator[tuple[str, bool]]:
     """Yield the name of each value that the step uses, and whether a rule looks at its content."""
-    for index in _involved_steps(call):
-        when = call.plan.steps[index].when
-        if when is not None:
-            yield when.source, False
-    if call.step.foreach is not None:
-        yield call.step.foreach.source, False
+
+    def named(ref: Ref) -> str:
+        found = find_value(ref, context.values)
+        return found.name if found else ref.source
+
+    control = [call.plan.steps[index].when for index in _involved_steps(call)]
+    for ref in (*control, call.step.foreach, *call.step.compose_from):
+        if ref is not None:
+            yield named(ref), False
     if operation is not None and operation.place is not None:
         yield f"place.{operation.place}", False
     roles = operation.roles if operation else {}
+    composed = operation.open_content(call.step) if operation else frozenset()
     in_arguments: dict[str, bool] = {}
     for name, value in call.step.args.items():
         role = roles.get(name)
-        # C3 reads recipients, C5 reads arguments written by a model; no rule reads other content.
-        compared = role == "recipient" or (call.proposed is not None and role != "content")
+        # C3 and C4 read steering values, C5 those that a model may not write.
+        compared = role in ("recipient", "authority") or (
+            call.proposed is not None and name not in composed
+        )
         for found in refs_in(value):
-            source = found.ref.source
+            source = named(found.ref)
             in_arguments[source] = in_arguments.get(source, False) or compared
     yield from in_arguments.items()  # last, because a dict keeps the last value of a name
 

@@ -23,7 +23,8 @@ from policy.plan.authorize import (
 from policy.plan.plan_log import FINAL_STATUSES, PlanLog, RunValues, StepOutcome, StepStatus
 from policy.plan.references import ReferenceMissing, value_at
 from policy.plan.registry import Registry
-from policy.plan.resolve import PolicyContext, StepCall
+from policy.plan.resolve import FoundValue, PolicyContext, StepCall, find_value
+from policy.plan.step_check import undeclared_caps
 from policy.types import NO_APPROVER, Approver, Plan, PlanStep, Ref
 
 
@@ -51,7 +52,7 @@ class PlanRun:
         self._registry = registry
         self._authority = authority
         self._log = log
-        self._values = RunValues({**values, **log.earlier_places}, known, record=log.record_entity)
+        self._values = RunValues({**values, **log.earlier_values}, known, record=log.record_entity)
         self._authorizer = StepAuthorizer(
             self.context, self._values, log, approver=approver, compose=compose
         )
@@ -95,6 +96,10 @@ class PlanRun:
     def _store(self, outcome: StepOutcome) -> None:
         if outcome.entity is not None:
             self._values.add(f"step{outcome.index}", outcome.entity)
+        if self.plan.steps[outcome.index].foreach is not None:
+            for (index, number), made in self._log.results.copy().items():
+                if index == outcome.index:
+                    self._values.add(f"step{index}/{number}", made)
         self._outcomes[outcome.index] = outcome
 
     def _outcome(self, index: int) -> StepOutcome:
@@ -186,12 +191,15 @@ class PlanRun:
         return item
 
     def _items(self, whole: Entity, foreach: Ref) -> list[Entity]:
-        content = value_at(whole.content, foreach.path)
+        found = self._found(foreach)
+        content = value_at(whole.content, found.path if found else ())
         if isinstance(content, str) or not isinstance(content, Sequence):
             raise OperationFailed(f"{foreach} is not a list, so foreach cannot use it")
         items: list[Entity] = []
         for number, value in enumerate(content):
-            item = derive(value, origin=f"{foreach}/{number}", sources=[whole])
+            part = self._found(replace(foreach, path=(*foreach.path, str(number))))
+            source = part.entity if part and not part.path else whole
+            item = derive(value, origin=f"{foreach}/{number}", sources=[source])
             items.append(replace(item, part_of=whole.id))
             self._values.add(None, items[-1])
         return items
@@ -208,16 +216,22 @@ class PlanRun:
         return value is not None and not value.label.taint
 
     def _is_true(self, ref: Ref | None) -> bool:
-        value = self._value(ref) if ref else None
-        return ref is None or (value is not None and bool(value_at(value.content, ref.path)))
+        found = self._found(ref) if ref else None
+        return ref is None or (
+            found is not None and bool(value_at(found.entity.content, found.path))
+        )
 
     def _value(self, ref: Ref) -> Entity | None:
-        return self._values.values().get(ref.source)
+        found = self._found(ref)
+        return found.entity if found else None
+
+    def _found(self, ref: Ref) -> FoundValue | None:
+        return find_value(ref, self._values.values())
 
 
 def _undeclared_tags(entity: Entity, step: PlanStep) -> Denied | None:
     """Return a denial (C2) if the result carries a tag that the step does not declare."""
-    extra = entity.label.caps - step.data_caps
+    extra = undeclared_caps(entity.label.caps, step)
     if not extra:
         return None
     return Denied(

@@ -23,7 +23,7 @@ from policy.errors import OperationFailed
 from policy.plan.authorize import Compose
 from policy.plan.operations import to_text
 from policy.plan.plan_json import check_plan, parse_plan, plan_schema
-from policy.plan.registry import Operation, Registry, operation, plain_json
+from policy.plan.registry import Operation, Registry, operation
 from policy.types import Plan, PlanStep, UserPrompt
 
 MAX_REPAIRS = 2
@@ -135,14 +135,24 @@ def composer(complete: Complete, model: str) -> Compose:
     """
 
     def compose(
-        step: PlanStep, operation: Operation, arguments: Mapping[str, Json]
+        step: PlanStep,
+        operation: Operation,
+        arguments: Mapping[str, Json],
+        material: Sequence[Json],
     ) -> Mapping[str, Json]:
-        given = json.dumps(plain_json(arguments), ensure_ascii=False, indent=1)[:_MAX_CHARS]
-        prompt = _render("compose.md.j2", op=step.op, wanted=step.compose, arguments=given)
+        open_content = sorted(operation.open_content(step))
+        prompt = _render(
+            "compose.md.j2",
+            op=step.op,
+            wanted=step.compose,
+            names=open_content,
+            arguments=to_text(arguments)[:_MAX_CHARS],
+            material=to_text(material)[:_MAX_CHARS],
+        )
         tool = Tool(
             name=operation.name,
             description=operation.description,
-            parameters=operation.parameters,
+            parameters=operation.parameters_only(open_content),
         )
         request = ChatRequest(
             model=model,

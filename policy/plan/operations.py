@@ -40,10 +40,10 @@ def workspace_operations(
         )
         return sandbox().exec(command)
 
-    def any_file(_: Arguments) -> Label:
+    def any_file(_arguments: Arguments, _result: Json) -> Label:
         return labels.all_labels
 
-    def one_file(arguments: Arguments) -> Label:
+    def one_file(arguments: Arguments, _result: Json) -> Label:
         """Join the tags of the path and of its link target, so that a link hides no tag."""
         path = str(arguments["path"])
         real = _text(run("realpath", "--", path).stdout).strip()
@@ -148,7 +148,7 @@ def outside_operations(actions: OutsideActions, labels: FileLabels) -> tuple[Ope
     @operation(
         effect="write",
         requires=["RUN_BLUEPRINT"],
-        label_of=lambda _: labels.all_labels,
+        label_of=lambda _arguments, _result: labels.all_labels,
         place=WORKSPACE,
     )
     def run_blueprint(
@@ -199,7 +199,7 @@ def to_text(value: object) -> str:
     return dumps(plain_json(value), ensure_ascii=False, indent=1)
 
 
-def _page_label(arguments: Arguments) -> Label:
+def _page_label(arguments: Arguments, _result: Json) -> Label:
     return Label(taint=frozenset({f"web:{normalized_address(str(arguments['url']))}"}))
 
 

@@ -42,6 +42,7 @@ class _Step(BaseModel):
     foreach: _Reference | None = None
     retry: int = Field(default=0, ge=0, le=5)
     compose: str | None = Field(default=None, max_length=20_000)
+    compose_from: list[_Reference] = Field(default_factory=list, max_length=64)
 
 
 _STEPS = TypeAdapter(list[_Step])
@@ -149,6 +150,7 @@ def _plan_step(step: _Step, index: int) -> PlanStep:
             foreach=_ref(step.foreach),
             retry=step.retry,
             compose=step.compose,
+            compose_from=tuple(parse_ref(one.ref) for one in step.compose_from),
         )
     except PlanInvalid as error:
         raise PlanInvalid(f"step {index} ({step.op}): {error}") from error
@@ -167,9 +169,13 @@ def _operation_problems(step: PlanStep, registry: Registry) -> Problems:
     for name in step.args.keys() - operation.roles.keys():
         takes = ", ".join(operation.roles)
         yield f"/{name}", f"{step.op} takes no {name!r}; it takes: {takes}"
-    composed = {n for n, role in operation.roles.items() if role == "content" and step.compose}
+    composed = operation.open_content(step)
     for name in sorted(operation.required - step.args.keys() - composed):
         yield f"/{name}", f"{step.op} needs {name!r}"
+    if step.compose is not None and not composed:
+        yield "/compose", "args gives all content: leave out what shall be composed"
+    if step.compose is None and step.compose_from:
+        yield "/compose_from", "the step has no compose"
     if step.tool_caps != operation.requires:
         needs = ", ".join(sorted(operation.requires))
         yield "/tool_caps", f"{step.op} requires exactly {needs}"
@@ -192,11 +198,13 @@ def _dependency_problems(step: PlanStep, index: int) -> Problems:
 def _reference_problems(step: PlanStep, inputs: frozenset[str]) -> Problems:
     for found in refs_in(step.args):
         yield from _target_problems(found.ref, found.pointer, step, inputs)
-    for name, ref in (("when", step.when), ("foreach", step.foreach)):
-        if ref is not None and ref.source == "item":
+    for ref in step.compose_from:
+        yield from _target_problems(ref, "/compose_from", step, inputs)
+    for name, control in (("when", step.when), ("foreach", step.foreach)):
+        if control is not None and control.source == "item":
             yield f"/{name}", "only the arguments may refer to an item"
-        elif ref is not None:
-            yield from _target_problems(ref, f"/{name}", step, inputs)
+        elif control is not None:
+            yield from _target_problems(control, f"/{name}", step, inputs)
 
 
 def _target_problems(ref: Ref, pointer: str, step: PlanStep, inputs: frozenset[str]) -> Problems:

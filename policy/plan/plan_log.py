@@ -55,7 +55,7 @@ class PlanLog:
         self.run_id = run_id
         self._append = append
         self.earlier_steps: dict[int, StepOutcome] = {}
-        self.earlier_places: dict[str, Entity] = {}
+        self.earlier_values: dict[str, Entity] = {}
         self.results: dict[Call, Entity] = {}
         self.composed: dict[Call, Entity] = {}
         self.unfinished: set[Call] = set()
@@ -146,8 +146,8 @@ class PlanLog:
     def _read(self, event: Event, entities: Mapping[str, Entity]) -> None:
         made = next((entities[name] for name in event.produces if name in entities), None)
         match event.kind, event.body:
-            case "step" | "source", {"name": str(name)} if made and name.startswith("place."):
-                self.earlier_places[name] = made
+            case "step" | "source", {"name": str(name)} if made and _is_kept(name):
+                self.earlier_values[name] = made
             case "step", {"step": int(index), "status": str(word), "reason": str(reason)} if (
                 word in _STATUSES
             ):
@@ -164,6 +164,11 @@ class PlanLog:
                 self.composed[index, number] = made
             case "tool_call", {"step": int(index), "item": int(number), "op": str()}:
                 self.unfinished.add((index, number))
+
+
+def _is_kept(name: str) -> bool:
+    """Return True for places and for items of results; whole results are in `earlier_steps`."""
+    return name.startswith("place.") or "/" in name
 
 
 def _call_json(call: Call) -> dict[str, Json]:

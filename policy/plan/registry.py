@@ -1,7 +1,7 @@
 """Operations of plans: what each requires, and the role of each of its parameters."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -9,15 +9,19 @@ from typing import Annotated, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from contracts.entity import EMPTY_LABEL, Label
+from contracts.entity import EMPTY_LABEL, Label, join_labels
 from contracts.errors import OperationInvalid
-from contracts.json import Json
-from policy.types import Effect, Role
+from contracts.json import Json, as_mapping
+from policy.types import Effect, PlanStep, Role
 
 Arguments = Mapping[str, Json]
 RunOperation = Callable[..., Json]
-LabelOf = Callable[[Arguments], Label]
-"""Returns, from the arguments, the label of data that the operation reads from outside."""
+LabelOf = Callable[[Arguments, Json], Label | Sequence[Label]]
+"""Returns the label of data that the operation reads from outside, from arguments and result.
+
+A sequence holds one label for each item of a result that is a list. A tag `readers:…` names the
+addresses that may receive an item. Before the operation has run, the result is None.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +40,7 @@ class Operation:
     roles: Mapping[str, Role]
     arguments: type[BaseModel]
     run: RunOperation
-    label_of: LabelOf = field(default=lambda _: EMPTY_LABEL)
+    label_of: LabelOf = field(default=lambda _arguments, _result: EMPTY_LABEL)
     place: str | None = None
     vouched: bool = False
 
@@ -51,6 +55,20 @@ class Operation:
         """The JSON Schema of the arguments."""
         return self.arguments.model_json_schema()
 
+    def open_content(self, step: PlanStep) -> frozenset[str]:
+        """Return the parameters that a model writes: content that a step with `compose` omits."""
+        content = (name for name, role in self.roles.items() if role == "content")
+        return frozenset(content if step.compose is not None else ()) - step.args.keys()
+
+    def parameters_only(self, names: Sequence[str]) -> dict[str, object]:
+        """Return the JSON Schema of some of the arguments."""
+        schemas = as_mapping(self.parameters.get("properties"))
+        return {
+            **self.parameters,
+            "properties": {name: schemas[name] for name in names},
+            "required": [name for name in names if name in self.required],
+        }
+
     def as_json(self) -> dict[str, Json]:
         """Return everything that the policy decides by, except the name."""
         return {
@@ -59,6 +77,25 @@ class Operation:
             "roles": dict(self.roles),
             "place": self.place,
         }
+
+    def label(self, arguments: Arguments, result: Json = None) -> Label:
+        """Return the label of all that the operation reads from outside."""
+        found = self.label_of(arguments, result)
+        return found if isinstance(found, Label) else join_labels(found)
+
+    def item_labels(self, arguments: Arguments, result: Json) -> Sequence[Label]:
+        """Return the label of each item of the result; empty if items have no labels of their own.
+
+        Raises:
+            OperationInvalid: the operation gives another number of labels than of items.
+        """
+        found = self.label_of(arguments, result)
+        if isinstance(found, Label):
+            return ()
+        items = len(result) if isinstance(result, (list, tuple)) else 0
+        if len(found) != items:
+            raise OperationInvalid(f"{self.name}: {len(found)} labels for {items} items")
+        return found
 
     def call(self, arguments: Arguments) -> Json:
         """Run the operation without asking the policy; only `StepAuthorizer` may call this.
@@ -136,7 +173,7 @@ def operation(
             ),
             arguments=_arguments_model(name, parameters),
             run=run,
-            label_of=label_of or (lambda _: EMPTY_LABEL),
+            label_of=label_of or (lambda _arguments, _result: EMPTY_LABEL),
             place=place,
             vouched=vouched,
         )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from contracts.entity import Entity
 from contracts.json import Json, canonical_json
@@ -19,8 +20,9 @@ class PolicyContext:
     """Everything that the policy decides by, at one moment.
 
     `values` are the targets of references: `step0`, `input.intent`, `place.workspace`. A value
-    that is not an `Entity` has no label, so references to it are denied. `plan` is the id of the
-    plan that the user agreed to.
+    that is not an `Entity` has no label, so references to it are denied. An item of a result may
+    have a value of its own, such as `step0/3`. `plan` is the id of the plan that the user agreed
+    to. `rules` is the version of the rules; old ones only repeat decisions of the event log.
     """
 
     registry: Registry
@@ -28,6 +30,7 @@ class PolicyContext:
     plan: str
     values: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     entities: Mapping[str, Entity] = field(default_factory=lambda: MappingProxyType({}))
+    rules: Literal["1", "2"] = "2"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +57,15 @@ class StepCall:
 class ResolvedCall:
     """A call with the entities that it uses; argument values are computed on demand.
 
-    `control_entities` decide whether and how often the step runs. `place` is the entity of the
-    operation's place.
+    `control_entities` decide whether and how often the step runs. `material` is what a model
+    reads to compose content. `place` is the entity of the operation's place.
     """
 
     step: PlanStep
     operation: Operation
     argument_entities: Mapping[str, tuple[Entity, ...]]
     control_entities: Mapping[str, tuple[Entity, ...]]
+    material: tuple[Entity, ...]
     place: Entity | None
     values: Mapping[str, object]
     proposed: Mapping[str, Json] | None = None
@@ -70,7 +74,10 @@ class ResolvedCall:
     def used(self) -> tuple[Entity, ...]:
         """Every entity that influences the call, once."""
         found = chain(
-            *self.control_entities.values(), *self.argument_entities.values(), (self.place,)
+            *self.control_entities.values(),
+            *self.argument_entities.values(),
+            self.material,
+            (self.place,),
         )
         return tuple({entity.id: entity for entity in found if entity is not None}.values())
 
@@ -89,10 +96,18 @@ class ResolvedCall:
             ReferenceMissing: a reference leads to no value.
         """
 
-        def content(ref: Ref) -> Json:
-            return value_at(_entity(ref, self.values, "").content, ref.path)
+        return filled_refs(self.step.args.get(name), self.content)
 
-        return filled_refs(self.step.args.get(name), content)
+    def content(self, ref: Ref) -> Json:
+        """Return the value that a reference of the step leads to.
+
+        Raises:
+            ReferenceMissing: there is none.
+        """
+        found = find_value(ref, self.values)
+        if found is None:
+            raise ReferenceMissing(str(ref))
+        return value_at(found.entity.content, found.path)
 
     @property
     def arguments(self) -> dict[str, Json]:
@@ -122,6 +137,7 @@ def resolve(call: StepCall, context: PolicyContext) -> ResolvedCall | Denied:
         for name, ref in (("when", step.when), ("foreach", step.foreach)):
             if ref is not None:
                 control[name] = (_entity(ref, values, f"/{name}"),)
+        material = tuple(_entity(ref, values, "/compose_from") for ref in step.compose_from)
         # The conditions of earlier steps also decide whether this one runs.
         conditions = (call.plan.steps[index].when for index in steps_before(call))
         inherited = tuple(_entity(ref, values, "/deps") for ref in conditions if ref is not None)
@@ -141,6 +157,7 @@ def resolve(call: StepCall, context: PolicyContext) -> ResolvedCall | Denied:
         operation=operation,
         argument_entities=arguments,
         control_entities=control,
+        material=material,
         place=place,
         values=values,
     )
@@ -187,8 +204,26 @@ class _Unlabelled(Exception):
     """A reference leads to no value, or to one without a label."""
 
 
+class FoundValue(NamedTuple):
+    """The entity that a reference leads to, its name, and the rest of the path inside it."""
+
+    name: str
+    entity: Entity
+    path: tuple[str, ...]
+
+
+def find_value(ref: Ref, values: Mapping[str, object]) -> FoundValue | None:
+    """Return the smallest entity that holds the referenced value: an item before its list."""
+    for end in range(len(ref.path), -1, -1):
+        name = "/".join((ref.source, *ref.path[:end]))
+        entity = values.get(name)
+        if isinstance(entity, Entity):
+            return FoundValue(name, entity, ref.path[end:])
+    return None
+
+
 def _entity(ref: Ref, values: Mapping[str, object], pointer: str) -> Entity:
-    found = values.get(ref.source)
-    if isinstance(found, Entity):
-        return found
-    raise _Unlabelled(pointer, str(ref))
+    found = find_value(ref, values)
+    if found is None:
+        raise _Unlabelled(pointer, str(ref))
+    return found.entity

@@ -3,12 +3,15 @@
 C1  the step names exactly the capabilities that its operation requires, and the user granted them
 C2  every reference leads to a labelled entity without tags that the step does not declare
 C3  the recipients may have data with every tag that the step declares
-C4  no untrusted origin influences the action or its recipients
-C5  the step is part of the plan that the user agreed to; a model wrote only its content
+C4  no untrusted origin influences the action or its recipients, unless the user's own prompt
+    names the very value
+C5  the step is part of the plan that the user agreed to; a model wrote only content that the
+    plan left open
 C6  values that decide whether it runs count as used: no untrusted origin decides about an effect
 
-Anything without a rule is denied. The decision depends on labels only, never on the content of
-untrusted entities.
+Anything without a rule is denied. The decision depends on labels, and not on the content of
+untrusted entities, except that C4 compares a steering value with what the prompt names, and C3
+compares recipients with the readers of an item.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +21,8 @@ from itertools import chain
 from contracts.entity import Entity
 from contracts.json import Json, json_digest
 from contracts.tool import Allowed, Decision, Denied
-from policy.authority import addresses_in
+from policy.authority import Authority, addresses_in, normalized_address
+from policy.plan.named import is_named
 from policy.plan.references import ReferenceMissing
 from policy.plan.resolve import (
     PolicyContext,
@@ -27,11 +31,15 @@ from policy.plan.resolve import (
     differs_from_plan,
     resolve,
 )
+from policy.types import PlanStep
 
-RULES_VERSION = "1"
+RULES_VERSION = "2"
 """Raise it whenever these rules make a different decision than before."""
 
 _STEERING_ROLES = ("authority", "recipient")
+
+READERS = "readers:"
+"""`readers:ann@example.org,bob@example.org` on an item: only these addresses may receive it."""
 
 
 def check_step(call: StepCall, context: PolicyContext) -> Decision:
@@ -120,7 +128,7 @@ def _c1(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
 
 def _c2(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
     for name, entity in _entities(resolved):
-        extra = entity.label.caps - resolved.step.data_caps
+        extra = undeclared_caps(entity.label.caps, resolved.step)
         if extra:
             reason = f"{entity.origin} carries {_list(extra)}, which the step does not declare"
             yield _denied("C2", name, reason, extra, entity, context)
@@ -137,9 +145,11 @@ def _c3(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
         reason = f"the recipient has no value at {error}"
         yield Denied(reason=reason, rule="C2", argument="/args")
         return
-    declared = resolved.step.data_caps
-    # By declared tags, not present ones: the decision must not depend on which data arrived.
-    blocked = frozenset(cap for cap in declared if not authority.may_release(cap, recipients))
+    # By declared tags, not present ones: the decision must not depend on which data arrived. Only
+    # the readers of an item are known no earlier.
+    present = frozenset().union(*(entity.label.caps for _, entity in _entities(resolved)))
+    caps = resolved.step.data_caps | {cap for cap in present if cap.startswith(READERS)}
+    blocked = frozenset(cap for cap in caps if not _may_release(cap, recipients, authority))
     if blocked:
         to = _list(recipients) or "an unknown recipient"
         reason = f"data with {_list(blocked)} may not go to {to}"
@@ -149,7 +159,7 @@ def _c3(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
 
 def _c4(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
     for name, role in sorted(resolved.operation.roles.items()):
-        if role in _STEERING_ROLES:
+        if role in _STEERING_ROLES and not _is_users_word(resolved, name, context):
             entities = resolved.argument_entities.get(name, ())
             would = f"decide /{name} of {resolved.step.op}"
             yield from _tainted(entities, name, would, "C4", context)
@@ -164,10 +174,9 @@ def _c5(call: StepCall, resolved: ResolvedCall, context: PolicyContext) -> Itera
     source = next((entity for entity in resolved.used if entity.label.taint), None)
     tags = source.label.taint if source else frozenset()
     writer = f"a model that saw {_list(tags)}" if tags else "a model"
+    composed = _composed_parameters(resolved, context)
     for name in sorted({*call.proposed, *resolved.step.args}):
-        role = resolved.operation.roles.get(name)
-        is_composed = role == "content" and resolved.step.compose is not None
-        if not is_composed and differs_from_plan(call.proposed.get(name), resolved, name):
+        if name not in composed and differs_from_plan(call.proposed.get(name), resolved, name):
             reason = f"/{name} differs from the plan: {writer} wrote it"
             yield _denied("C5", name, reason, tags, source, context)
 
@@ -179,6 +188,32 @@ def _c6(resolved: ResolvedCall, context: PolicyContext) -> Iterator[Denied]:
     for name, entities in resolved.control_entities.items():
         would = f"decide whether {operation.name} runs"
         yield from _tainted(entities, name, would, "C6", context)
+
+
+def undeclared_caps(caps: frozenset[str], step: PlanStep) -> frozenset[str]:
+    """Return the tags that a step does not declare; no plan can know the readers of an item."""
+    return frozenset(cap for cap in caps - step.data_caps if not cap.startswith(READERS))
+
+
+def _may_release(cap: str, recipients: frozenset[str], authority: Authority) -> bool:
+    if cap.startswith(READERS) and recipients:
+        return recipients <= {normalized_address(one) for one in cap[len(READERS) :].split(",")}
+    return authority.may_release(cap, recipients)
+
+
+def _is_users_word(resolved: ResolvedCall, name: str, context: PolicyContext) -> bool:
+    try:
+        return is_named(resolved.argument(name), context.authority.named)
+    except ReferenceMissing:
+        return False
+
+
+def _composed_parameters(resolved: ResolvedCall, context: PolicyContext) -> frozenset[str]:
+    """Return the parameters that a model may write."""
+    operation, step = resolved.operation, resolved.step
+    if context.rules == "1" and step.compose is not None:
+        return frozenset(name for name, role in operation.roles.items() if role == "content")
+    return operation.open_content(step)
 
 
 def _tainted(
@@ -214,6 +249,8 @@ def _entities(resolved: ResolvedCall) -> Iterator[tuple[str, Entity]]:
     for name, entities in found:
         for entity in entities:
             yield name, entity
+    for entity in resolved.material:
+        yield "compose_from", entity
     if resolved.place is not None:
         yield resolved.operation.place or "", resolved.place
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -45,7 +46,7 @@ class Desk:
 
 def steps(*given: Mapping[str, object]) -> Plan:
     caps = {"send": ["SEND_EMAIL"], "echo": ["READ_FILE"]}
-    return plan(json.dumps([{"tool_caps": caps[str(one["op"])], **one} for one in given]))
+    return plan(json.dumps([{"tool_caps": caps.get(str(one["op"])), **one} for one in given]))
 
 
 def start(
@@ -57,13 +58,14 @@ def start(
     drafts: list[Draft] | None = None,
     past: Iterable[Draft] = (),
 ) -> PlanRun:
+    past = tuple(past)
     events = [_event(draft) for draft in past]
     made = {one.id: one for draft in past for one in draft.produces}
     append = (drafts if drafts is not None else []).append
     return PlanRun(
         agreed,
         desk.registry,
-        AUTHORITY,
+        replace(AUTHORITY, grants=AUTHORITY.grants | {"LIST"}),
         values={"input.note": NOTE, "input.names": NAMES},
         log=PlanLog("r1", append, events, made),
         approver=person,
@@ -116,9 +118,10 @@ class Clerk:
 COMPOSED = {
     "op": "send",
     "compose": "a short mail",
-    "args": {"to": "bob@example.com", "text": {"$ref": "input.note/lines"}},
+    "args": {"to": "bob@example.com"},
+    "compose_from": [{"$ref": "input.note/lines"}],
 }
 
 
 def writing(args: Mapping[str, Json]) -> Compose:
-    return lambda step, operation, filled: {**filled, **args}
+    return lambda step, operation, given, material: args

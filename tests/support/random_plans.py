@@ -47,7 +47,7 @@ def look(at: Annotated[object, "content"], what: Annotated[object, "query"] = No
     return shaped(lambda: json_digest(f"{at}{what}")[:6])
 
 
-@operation(effect="read", requires=["READ"], label_of=lambda _: WEB)
+@operation(effect="read", requires=["READ"], label_of=lambda _arguments, _result: WEB)
 def browse(url: Annotated[object, "authority"]) -> Json:
     """Browse."""
     _DONE.append(("browse", canonical_json(f"{url}")))

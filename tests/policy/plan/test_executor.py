@@ -2,11 +2,13 @@
 
 import pytest
 
+from contracts.entity import Entity
 from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.tool import Denied
 from policy.log.events import Draft
-from policy.plan.registry import operation
+from policy.plan.plan_json import check_plan
+from policy.plan.registry import Registry, operation
 from policy.types import ApprovalRequest
 from tests.support.desk import (
     COMPOSED,
@@ -19,7 +21,7 @@ from tests.support.desk import (
     steps,
     writing,
 )
-from tests.support.worlds import UNTRUSTED
+from tests.support.worlds import AUTHORITY, UNTRUSTED, entity
 
 NO = Denied(reason="no")
 
@@ -144,6 +146,81 @@ def test_a_model_writes_content_and_nothing_else() -> None:
     assert denied is not None
     assert (denied.rule, denied.argument, denied.provenance) == ("C5", "/to", ("notes/q2",))
     assert len(desk.done) == 1
+
+
+@pytest.mark.parametrize("changed", [{"to": "eve@evil.example"}, {"text": "a", "more": 1}])
+def test_compose_fills_only_arguments_that_the_plan_left_open(changed: dict[str, Json]) -> None:
+    desk = Desk()
+    assert start(steps(COMPOSED), desk, propose=writing(changed)).run_step(0).status == "denied"
+    assert desk.done == []
+
+
+def test_content_that_the_plan_gives_cannot_be_composed() -> None:
+    given = {**COMPOSED, "args": {"to": "bob@example.com", "text": "agreed"}}
+    refused = check_plan(steps(given), Desk().registry, AUTHORITY, frozenset({"note", "names"}))
+    assert isinstance(refused, Denied)
+    assert "leave out what shall be composed" in refused.reason
+    run = start(steps(given), Desk(), propose=writing({"text": "other"}))
+    denied = run.run_step(0).denied
+    assert denied is not None
+    assert (denied.rule, denied.argument) == ("C5", "/text")
+
+
+MIXED = [entity("mine"), entity("theirs", UNTRUSTED)]
+
+
+def listing() -> Desk:
+    """A desk whose lists have one label for each item."""
+
+    @operation(
+        effect="read", requires=["LIST"], label_of=lambda _, __: [one.label for one in MIXED]
+    )
+    def listed() -> Json:
+        """List."""
+        return ["bob@example.com", "eve@evil.example"]
+
+    desk = Desk()
+    desk.registry = Registry([*desk.registry, listed])
+    return desk
+
+
+LISTED = {"op": "listed", "tool_caps": ["LIST"]}
+
+
+@pytest.mark.parametrize(("item", "status"), [(0, "done"), (1, "denied")])
+def test_each_item_of_a_result_has_its_own_label(item: int, status: str) -> None:
+    send = {"op": "send", "args": {"to": f"step0.result/{item}"}, "deps": [0]}
+    drafts: list[Draft] = []
+    run = start(steps(LISTED, send), listing(), drafts=drafts)
+    assert [run.run_step(0).status, run.run_step(1).status] == ["done", status]
+    whole = run.outcomes[0].entity
+    assert whole is not None
+    assert whole.label == UNTRUSTED
+    resumed = start(steps(LISTED, send), listing(), past=drafts[:-1])
+    assert resumed.context().values[f"step0/{item}"] == run.context().values[f"step0/{item}"]
+
+
+def test_a_list_with_another_number_of_labels_fails_the_step() -> None:
+    @operation(effect="read", requires=["LIST"], label_of=lambda _, __: [UNTRUSTED])
+    def listed() -> Json:
+        """List."""
+        return [1, 2]
+
+    desk = Desk()
+    desk.registry = Registry([listed])
+    outcome = start(steps(LISTED), desk).run_step(0)
+    assert (outcome.status, outcome.reason) == ("failed", "listed: 1 labels for 2 items")
+
+
+def test_each_item_of_a_foreach_keeps_its_label() -> None:
+    each = {"op": "echo", "args": {"text": {"$ref": "item"}}, "foreach": {"$ref": "step0.result"},
+            "deps": [0]}  # fmt: skip
+    send = {"op": "send", "args": {"to": "bob@example.com", "text": "step1.result/0"}, "deps": [1]}
+    run = start(steps(LISTED, each, send), listing())
+    assert [run.run_step(n).status for n in range(3)] == ["done", "done", "done"]
+    values = run.context().values
+    labels = [found.label for n in range(2) if isinstance(found := values[f"step1/{n}"], Entity)]
+    assert labels[1] == UNTRUSTED
 
 
 def test_an_operation_must_declare_its_roles() -> None:
