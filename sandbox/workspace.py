@@ -40,7 +40,8 @@ _NAMED_PATHS = 5
 # The agent owns the configuration: no hook of it may run in the commit, and no setting of it may
 # give the commit other bytes than the files that were tested.
 _GIT = (
-    "git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
+    "git", "--no-replace-objects",
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
     "-c", "core.sparseCheckout=false", "-c", "core.untrackedCache=false",
     "-c", "core.fileMode=true", "-c", "core.symlinks=true", "-c", "core.ignoreCase=false",
     "-c", "core.trustctime=true", "-c", "core.checkStat=default", "-c", "core.ignoreStat=false",
@@ -123,6 +124,7 @@ def collect_work(
         # A killed git leaves its lock, and each later git command would refuse to run. With
         # attributes in .git, the commit could hold other bytes than the files that were tested.
         _remove(sandbox, ".git/index.lock", ".git/HEAD.lock", ".git/info/attributes")
+        pretended = _drop_false_history(sandbox, base)
         _git(sandbox, "rev-parse", "--git-dir")
         absent = reset_index(sandbox)
         not_added = _commit_all(sandbox, message)
@@ -138,6 +140,7 @@ def collect_work(
             diff_stat=diff_stat(base, commit),
             diff=diff(base, commit),
             notices=(
+                *pretended,
                 *not_added,
                 *absent,
                 *ignored_files_notice(sandbox),
@@ -146,6 +149,22 @@ def collect_work(
         )
     except GitFailed as error:
         raise WorkRefused(f"the work cannot be taken out: {error}") from error
+
+
+def _drop_false_history(sandbox: Sandbox, base: BaseCommit) -> tuple[str, ...]:
+    """Remove what makes git see other parents than the commits have; return a notice if there was.
+
+    Replaced objects need no removal: all commands here ignore them.
+    """
+    replaced = _try_git(sandbox, "for-each-ref", "--count=1", "refs/replace").stdout
+    files = [".git/info/grafts"]
+    if not (base.bare / "shallow").exists():
+        files.append(".git/shallow")
+    listed = sandbox.exec(Command(argv=("ls", *files), timeout_s=TIMEOUT_S)).stdout
+    if not replaced and not listed:
+        return ()
+    _remove(sandbox, *files)
+    return ("replaced objects, grafts and cut history of the repository inside were ignored",)
 
 
 def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:

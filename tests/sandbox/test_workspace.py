@@ -123,6 +123,42 @@ def test_the_work_is_head_in_any_state_of_git(
     assert run_git(base.bare, "rev-parse", f"{work.commit}^") == base.commit
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git replace HEAD~1 $(git commit-tree -m x HEAD~1^{tree})",
+        "git replace $(git rev-parse HEAD:f) $(echo other | git hash-object -w --stdin)",
+        "git rev-parse HEAD > .git/info/grafts",
+        "git rev-parse HEAD > .git/shallow",
+        "git rev-parse HEAD~1 > .git/shallow",
+    ],
+)
+def test_history_that_git_is_made_to_see_is_ignored_and_said(
+    work_in: Sandbox, base: BaseCommit, line: str
+) -> None:
+    inside(work_in, f"echo 2 > f; git add f; git commit -qm two; echo 3 > g; {line}")
+
+    work = taken(work_in, base)
+
+    assert run_git(base.bare, "cat-file", "blob", f"{work.commit}:f") == "2"
+    assert run_git(base.bare, "cat-file", "blob", f"{work.commit}:g") == "3"
+    assert run_git(base.bare, "rev-parse", f"{work.commit}~2") == base.commit
+    assert work.notices == (
+        "replaced objects, grafts and cut history of the repository inside were ignored",
+    )
+
+
+def test_objects_in_an_alternate_store_come_out(work_in: Sandbox, base: BaseCommit) -> None:
+    inside(
+        work_in,
+        "mkdir -p /tmp/other && echo /tmp/other > .git/objects/info/alternates && "
+        "echo /nowhere >> .git/objects/info/alternates && "
+        "GIT_OBJECT_DIRECTORY=/tmp/other GIT_ALTERNATE_OBJECT_DIRECTORIES=$PWD/.git/objects "
+        "sh -c 'echo 2 > f; git add f; git commit -qm two'",
+    )
+    assert run_git(base.bare, "cat-file", "blob", f"{taken(work_in, base).commit}:f") == "2"
+
+
 def test_rewritten_history_comes_out_and_is_said(work_in: Sandbox, base: BaseCommit) -> None:
     inside(work_in, "git checkout -q --orphan fresh && git commit -qm 'All new'")
 
