@@ -1,10 +1,12 @@
-"""Access control of the web server: token, same-site check, and security headers."""
+"""Access control of the web server: token, same-site check, size of bodies, security headers."""
 
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 
-from fastapi import Request
+from fastapi import HTTPException, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flows.services.local_http import cross_site_reason
 
@@ -20,6 +22,13 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 
+MAX_BODY_BYTES = 8 * 1024 * 1024
+"""Largest body that a page or the API accepts; a note or playbook has at most 1 MB."""
+
+_WRONG_GUESSES = 10
+"""Wrong tokens that one address may send at once; then one each second."""
+_MAX_ADDRESSES = 1_000
+
 Next = Callable[[Request], Awaitable[Response]]
 IsApiRequest = Callable[[Request], bool]
 
@@ -34,9 +43,11 @@ def access_guard(
     `Authorization: Bearer`, or once as `?token=`, after which the browser has an HttpOnly cookie.
     """
 
+    guesses = _Guesses()
+
     async def guard(request: Request, call_next: Next) -> Response:
         try:
-            login = _check(request, token)
+            login = _check(request, token, guesses)
         except _Refused as error:
             message, status = f"refused: {error}", error.status
             if is_api_request(request):
@@ -62,12 +73,66 @@ class _Refused(Exception):
         self.status = status
 
 
-def _check(request: Request, token: str | None) -> Response | None:
+class _Guesses:
+    """Counts wrong tokens by the address that sent them; one is forgotten each second."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def must_wait(self, address: str) -> bool:
+        return self._until.get(address, 0.0) - time.monotonic() > _WRONG_GUESSES - 1
+
+    def count(self, address: str) -> None:
+        if len(self._until) >= _MAX_ADDRESSES:
+            now = time.monotonic()
+            self._until = {key: until for key, until in self._until.items() if until > now}
+        self._until[address] = max(self._until.get(address, 0.0), time.monotonic()) + 1
+
+
+class BodyLimit:
+    """Refuses a body over MAX_BODY_BYTES before anything parses it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; reading its body raises 413 once it is too long."""
+        left = MAX_BODY_BYTES
+
+        async def limited() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise HTTPException(413, f"the body has more than {MAX_BODY_BYTES} bytes")
+            return message
+
+        await self._app(scope, limited if scope["type"] == "http" else receive, send)
+
+
+def _check(request: Request, token: str | None, guesses: _Guesses) -> Response | None:
     """Return None for an accepted request, or a redirect that stores the token of `?token=`."""
     reason = cross_site_reason(request.method, request.headers, any_host=token is not None)
     if reason is not None:
         raise _Refused(reason)
-    return None if token is None or _has_token(request, token) else _log_in(request, token)
+    if token is None:
+        return None
+    address = request.client.host if request.client else ""
+    if guesses.must_wait(address):
+        raise _Refused("too many wrong tokens came from this address: wait a second", status=429)
+    try:
+        return None if _has_token(request, token) else _log_in(request, token)
+    except _Refused:
+        if _sent_token(request):
+            guesses.count(address)
+        raise
+
+
+def _sent_token(request: Request) -> str:
+    """Return the token that a request shows; empty without one."""
+    kind, _, bearer = request.headers.get("authorization", "").partition(" ")
+    shown = bearer if kind.lower() == "bearer" else request.cookies.get(TOKEN_COOKIE, "")
+    return shown or request.query_params.get("token", "")
 
 
 def _has_token(request: Request, token: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.staticfiles import StaticFiles
@@ -26,12 +26,15 @@ from app.web import (
 )
 from app.web.errors import ApiRoute, bug_message, problem_response, status_of, validation_message
 from app.web.pages import render_page
-from app.web.safety import access_guard
+from app.web.safety import BodyLimit, access_guard
 from contracts.errors import HarnessError, SettingsInvalid
 from flows.config.settings import LOOPBACK_HOSTS, UiSettings, load_settings
 from flows.services.local_http import http_url, listen_on
 
 _log = logging.getLogger(__name__)
+
+MIN_TOKEN_CHARS = 16
+"""Fewest characters of a token that other machines may guess at."""
 
 _PAGES = (run_pages, approval_pages, playbook_pages, entry_pages, agent_pages, api, metrics)
 
@@ -51,10 +54,20 @@ class PagesAddress(NamedTuple):
 
 
 def pages_address(settings: UiSettings) -> PagesAddress:
-    """Return the configured address; a host other than loopback gets a token if it has none."""
+    """Return the configured address; a host other than loopback gets a token if it has none.
+
+    Raises:
+        SettingsInvalid: the token is too short for a host other than loopback.
+    """
     token = settings.token.get_secret_value() if settings.token else None
     if settings.host not in LOOPBACK_HOSTS:
         token = token or secrets.token_urlsafe(32)
+        if len(token) < MIN_TOKEN_CHARS:
+            raise SettingsInvalid(
+                f"ui.token has {len(token)} characters: at {settings.host!r}, which others can "
+                f"reach, at least {MIN_TOKEN_CHARS} are needed; leave it out to get a new one at "
+                "each start"
+            )
     return PagesAddress(settings.host, settings.port, token)
 
 
@@ -86,12 +99,14 @@ def create_app(*, token: str | None = None) -> FastAPI:
     """Return the application with all routes; without a token it serves this machine only."""
     made = FastAPI(title="Harness", docs_url=None, redoc_url=None, openapi_url=None)
     made.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
+    made.add_middleware(BodyLimit)
     made.middleware("http")(access_guard(token, api.is_api_request))
     for module in _PAGES:
         made.include_router(module.router)
     made.add_exception_handler(HarnessError, _harness_error)
     made.add_exception_handler(RequestValidationError, _invalid_request)
     made.add_exception_handler(404, _not_found)
+    made.add_exception_handler(413, _too_long)
     made.add_exception_handler(Exception, _unexpected_error)
     return made
 
@@ -109,6 +124,13 @@ def _invalid_request(request: Request, error: Exception) -> Response:
 def _not_found(request: Request, error: Exception) -> Response:
     del error
     return _error_page(request, "Page not found", f"there is no page {request.url.path}", 404)
+
+
+def _too_long(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
+    if api.is_api_request(request):
+        return problem_response(error.detail, status=413)
+    return _error_page(request, "Too long", error.detail, 413)
 
 
 def _unexpected_error(request: Request, error: Exception) -> Response:
