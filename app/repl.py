@@ -10,7 +10,7 @@ from rich.console import Console
 from app.terminal.identity import user_name
 from contracts.errors import HarnessError, OptionInvalid
 from contracts.json import Json
-from flows.audit.approval_text import full_text
+from flows.audit.question_text import full_text
 from flows.config.settings import Settings
 from flows.plans.record import plan_delta
 from flows.plans.report import plan_lines

@@ -30,7 +30,8 @@ class Blueprint:
     egress: Sequence[str] = ()
     """Hosts that the commands need, in addition to those that the operator allows."""
     changes: Sequence[str] = ()
-    """Patterns of protected files that the blueprint is meant to change, such as `*.lock`."""
+    """Globs on whole paths of protected files that the blueprint is meant to change, such as
+    `**/uv.lock`."""
     verdict_later: bool = False
     """Playbooks learn nothing from a successful run until a person says whether it helped."""
     needs_intent: bool = False

@@ -29,6 +29,7 @@ class GuardBounds:
     patterns, `hosts` are the hosts that egress reaches. `changes` are patterns of protected files
     that `--allow-change` or the blueprint permits to change; an intent permits nothing. With
     `ask`, a denied call becomes an approval, and the agent waits for it up to `wait_s` seconds.
+    `mentioned` are names of files in the user's own intent, which a question only shows.
     """
 
     taint: tuple[str, ...] = ()
@@ -38,6 +39,7 @@ class GuardBounds:
     changes: tuple[str, ...] = ()
     ask: bool = False
     wait_s: float = 0.0
+    mentioned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

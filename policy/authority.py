@@ -65,7 +65,7 @@ class FileLabels:
     """`caps` maps patterns such as `hr/**` or `*.pem` to the tags of the matching files.
 
     `*` matches anything but a slash, `**` matches anything. A pattern without a slash matches
-    the file's name in any folder.
+    the file's name in any folder, and `/name` only in the root folder.
     """
 
     caps: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
@@ -117,7 +117,7 @@ def matches_any(patterns: Sequence[str], path: str) -> bool:
     return bool(whole_path.fullmatch(path) or name.fullmatch(posixpath.basename(path)))
 
 
-@lru_cache
+@lru_cache(maxsize=1024)
 def folder_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Return patterns for the folders that contain matching files, each ending with a slash.
 
@@ -126,25 +126,28 @@ def folder_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for pattern in patterns:
         folder = posixpath.dirname(pattern)
-        while folder:
+        while folder.strip("/"):
             if not re.search(r"[*?]", posixpath.basename(folder)):
                 found[f"{folder}/"] = None
             folder = posixpath.dirname(folder)
     return tuple(found)
 
 
-@lru_cache
+def glob_pattern(glob: str) -> str:
+    """Return a glob as a regular expression for whole paths."""
+    wildcards = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
+    return "".join(wildcards.get(part, re.escape(part)) for part in parts)
+
+
+@lru_cache(maxsize=1024)
 def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return one expression for whole paths and one for file names."""
-    whole_paths = [pattern for pattern in patterns if "/" in pattern]
+    whole_paths = [pattern.removeprefix("/") for pattern in patterns if "/" in pattern]
     names = [pattern for pattern in patterns if "/" not in pattern]
     return _any_of(whole_paths), _any_of(names)
 
 
 def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
-    wildcards = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    split = (re.split(r"(\*\*/|\*\*|\*|\?)", pattern.casefold()) for pattern in patterns)
-    expressions = (
-        "".join(wildcards.get(part, re.escape(part)) for part in parts) for parts in split
-    )
+    expressions = (glob_pattern(pattern.casefold()) for pattern in patterns)
     return re.compile("|".join(expressions) or "(?!)", re.DOTALL)

@@ -104,13 +104,13 @@ def file_diff(base: BaseCommit, commit: str, path: str, *, limit: int) -> str:
     return _cut_text(patch, limit)
 
 
-def symlinks(base: BaseCommit) -> dict[str, str]:
-    """Return every symbolic link of the base commit, path to target, without impossible ones.
+def symlinks(base: BaseCommit, commit: str) -> dict[str, str]:
+    """Return every symbolic link of a commit, path to target, without impossible ones.
 
     Bytes that are not UTF-8 are kept as `surrogateescape` does.
     """
     with our_repository(base.bare) as repository:
-        listing = repository.git.output("ls-tree", "-r", "-z", "--full-tree", base.commit)
+        listing = repository.git.output("ls-tree", "-r", "-z", "--full-tree", commit)
         rows = (row.partition(b"\t") for row in listing.split(b"\0"))
         links = {
             path: header.split(b" ")[2].decode()

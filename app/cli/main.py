@@ -37,6 +37,7 @@ COMMANDS = {
     "blueprints": Command("app.cli.blueprints:app", "List, inspect and check blueprints."),
     "plan": Command("app.cli.plans:plan", "Make a plan from a prompt, and run it if you agree."),
     "approvals": Command("app.cli.plans:app", "List and decide actions that the policy stopped."),
+    "policy": Command("app.cli.policy:app", "Show which files are protected, and why."),
     "repl": Command("app.cli.plans:repl", "Type prompts; watch plans, approvals and events live."),
     "events": Command("app.cli.events:app", "Inspect, verify and export the event log."),
     "memory": Command("app.cli.memory:app", "Manage playbooks, the procedures shown to runs."),

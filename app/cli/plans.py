@@ -19,7 +19,8 @@ from app.terminal.output import (
 )
 from app.terminal.prompts import confirm, terminal_approver, terminal_prompt
 from contracts.errors import HarnessError, OptionInvalid
-from flows.audit.approval_text import approval_json, full_text, headline
+from flows.audit.approval_text import approval_json, headline
+from flows.audit.question_text import full_text
 from flows.config.settings import load_settings
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.report import PlanReport, plan_lines

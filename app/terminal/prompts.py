@@ -8,7 +8,7 @@ from contextlib import suppress
 from app.terminal.identity import user_name
 from app.terminal.output import print_message
 from contracts.errors import ApprovalDecided
-from flows.audit.approval_text import full_text
+from flows.audit.question_text import full_text
 from nodes.text import escape_invisible
 from policy.plan.approvals import Approvals
 from policy.types import ApprovalReply, ApprovalRequest, Approver
@@ -39,7 +39,7 @@ def terminal_approver(approvals: Approvals) -> Approver:
         found = next((one for one in pending if one.action == request.action), None)
         if found is not None:  # None if somebody decided just now, or if the request expired
             with _one_question:
-                for line in ("stopped: CAPABILITY_VIOLATION", *full_text(found)):
+                for line in full_text(found):
                     print_message(f"  {line}")
                 agreed = confirm("allow exactly this action, once?")
             with suppress(ApprovalDecided):

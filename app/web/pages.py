@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from flows.audit.approval_text import argument_text
+from flows.audit.question_text import question
 from memory.notes.content import effective_status
 from nodes.text import escape_invisible, strip_control_characters
 
@@ -31,6 +32,7 @@ def _templates() -> Environment:
         "seconds": seconds,
         "inert": strip_control_characters,
         "in_words": argument_text,
+        "question": question,
         "visible": escape_invisible,
         "state": lambda entry: effective_status(entry, datetime.now(UTC)),
     }

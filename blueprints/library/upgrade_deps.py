@@ -15,7 +15,7 @@ from nodes.projects.work import (
     require_install,
     run_tests,
 )
-from policy.guard.protected import LOCK_FILES
+from policy.guard.protected import lock_files
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _no_tests = was_skipped("project")
@@ -53,7 +53,7 @@ upgrade_deps = blueprint(
         ),
         deterministic("commit", "Commit all changes", commit_since("base")),
     ],
-    changes=LOCK_FILES,
+    changes=lock_files(),
     options={
         **PROJECT_OPTIONS,
         "versions": "versions to upgrade to, such as 'django==5.2 redis>=6,<7'",

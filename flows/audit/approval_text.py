@@ -1,14 +1,11 @@
 """Approvals as text, and where a resumed run continues because of them. Pure functions."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
-from textwrap import wrap
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from contracts.json import Json, canonical_json
-from contracts.tool import Denied
-from nodes.text import code_block, escape_invisible
+from nodes.text import escape_invisible
 from nodes.types import inner_nodes, step_names
 from policy.plan.references import refs_in
 from policy.plan.registry import plain_json
@@ -18,14 +15,8 @@ if TYPE_CHECKING:
     from blueprints.types import Blueprint
     from flows.runs.checkpoint import Checkpoint
 
-_WIDTH = 56
-
 SHORT_ARGUMENT = 120
 """Longest argument, in characters, that is shown in a line with others."""
-
-_SHOWN = 20_000
-"""Characters of one argument that a form shows; the page *Approvals* shows all."""
-
 
 _DECIDED = (
     "You, or an agent before you, worked on this task in these same files before. A person has "
@@ -42,55 +33,9 @@ def headline(approval: Approval) -> str:
     return escape_invisible(f"{_who(approval)}{approval.op}({args})")
 
 
-def denial_reasons(approval: Approval) -> list[str]:
-    """Return the rules that denied the action, with the provenance; empty for a question."""
-    if approval.is_question:
-        return []
-    return [_one_line(line) for denied in approval.denied.denials for line in _reasons(denied)]
-
-
-def _reasons(denied: Denied) -> Iterator[str]:
-    yield f"{denied.rule}: {denied.reason}"
-    if denied.provenance:
-        yield "it came this way: " + " → ".join((*denied.provenance, denied.argument))
-
-
-def full_text(approval: Approval, *, limit: int | None = None) -> list[str]:
-    """Return the action with all arguments and the denial reasons, as lines.
-
-    An argument longer than `limit` is cut, with the number of omitted characters.
-    """
-    if approval.is_question:
-        return [headline(approval)]
-    lines = [_one_line(f"{_who(approval)}{approval.op}")]
-    for name, value in approval.arguments.items():
-        text = argument_text(value)
-        more = 0 if limit is None else max(len(text) - limit, 0)
-        cut = (
-            f"\n[… {more} more characters: `harness approvals show {approval.id}`]" if more else ""
-        )
-        lines += _indented(_one_line(name), escape_invisible(text[: len(text) - more]) + cut)
-    return [*lines, *denial_reasons(approval)]
-
-
 def argument_text(value: Json) -> str:
     """Return an argument for display: text unchanged, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(plain_json(value), ensure_ascii=False)
-
-
-def form_text(approval: Approval, more: int) -> str:
-    """Return the text of the form for an approval, with the number of further pending approvals."""
-    parts = [
-        f"**Run {approval.run_id}** waits for you{f'; {more} more after this' if more else ''}."
-    ]
-    if approval.is_question:
-        parts += ["It asks you:", code_block(escape_invisible(str(approval.arguments["question"])))]
-        parts.append("Your own words are trusted.")
-    else:
-        where = f"node {approval.node!r}" if approval.node else f"step {approval.step}"
-        parts += [f"**CAPABILITY_VIOLATION** in {where}:", code_block("\n".join(_narrow(approval)))]
-        parts.append("An approval is for exactly this, once.")
-    return "\n\n".join(parts) + "\n"
 
 
 def short_value(value: Json) -> str:
@@ -109,7 +54,7 @@ def value_in_one_line(value: Json) -> str:
 
 def argument_lines(name: str, value: Json) -> list[str]:
     """Return a whole argument, as one or more lines."""
-    return _indented(_one_line(name), escape_invisible(argument_text(value)))
+    return _indented(one_line(name), escape_invisible(argument_text(value)))
 
 
 def expired_line(undecided: Sequence[Approval]) -> str | None:
@@ -211,21 +156,14 @@ def approval_notices(
     return (*refused, *waits, *((f"once they are decided, {resumed}",) if waits else ()))
 
 
-def _narrow(approval: Approval) -> list[str]:
-    """Return the full text with the reasons, not the arguments, wrapped to the form."""
-    reasons = denial_reasons(approval)
-    lines = full_text(approval, limit=_SHOWN)
-    wrapped = (wrap(line, _WIDTH, subsequent_indent="  ") for line in reasons)
-    return [*lines[: len(lines) - len(reasons)], *chain(*wrapped)]
-
-
 def _who(approval: Approval) -> str:
     if not approval.node:
         return ""
     return f"{approval.agent} in {approval.node!r} of run {approval.run_id} asks for "
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return the text in one line, invisible characters escaped."""
     return " ".join(escape_invisible(text).split())
 
 

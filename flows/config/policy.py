@@ -1,6 +1,7 @@
 """Settings of plans and policy: [policy] in `harness.toml`, and HARNESS_POLICY_… over it."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import BaseModel, Field
 from pydantic_settings import SettingsConfigDict
@@ -12,7 +13,7 @@ from flows.config.tables import SettingsTable, load_table
 from flows.runs.request import ResolvedRequest
 from policy.authority import Authority, FileLabels
 from policy.guard.guard import SECRET_FILES
-from policy.guard.protected import PROTECTED
+from policy.guard.protected import EXCEPT, default_patterns
 from policy.types import APPROVAL_TTL_S
 
 MAX_WAIT_S = 1500.0
@@ -69,11 +70,24 @@ class PolicySettings(SettingsTable):
     mail: MailSettings = MailSettings()
     guard: bool = True
     """Check calls of agents that send data out or change files that others execute."""
-    protected: tuple[str, ...] = PROTECTED
+    protected: tuple[str, ...] = Field(default_factory=default_patterns)
     """Patterns of files that others execute or obey. They change only with `--allow-change`, a
-    blueprint's `changes`, or an approval."""
+    blueprint's `changes`, or an approval. `harness policy protected` prints them."""
+    protected_also: tuple[str, ...] = ()
+    """Patterns added to `protected`."""
+    protected_except: tuple[str, ...] = ()
+    """Patterns of files that are not protected although one of the others matches them."""
     secret: tuple[str, ...] = SECRET_FILES
     """Patterns of files with secrets. An agent that has read one may not send data anywhere."""
+    tracked_secrets: Literal["close", "open"] = "close"
+    """Where git tracks files that look like secrets: `close` gives the run no way out of its
+    sandbox, `open` leaves it as configured."""
+
+    @property
+    def protected_patterns(self) -> tuple[str, ...]:
+        """`protected`, what is added to it, and what is cut, which begins with `!`."""
+        cut = (f"{EXCEPT}{pattern}" for pattern in self.protected_except)
+        return (*self.protected, *self.protected_also, *cut)
 
     @property
     def file_labels(self) -> FileLabels:
@@ -94,12 +108,13 @@ class PolicySettings(SettingsTable):
             return None
         return GuardBounds(
             taint=request.taint,
-            protected=self.protected,
+            protected=self.protected_patterns,
             secret=self.secret,
-            hosts=(*hosts, *request.definition.egress),
+            hosts=(*hosts, *request.definition.egress) if request.way_out else (),
             changes=(*request.definition.changes, *request.allow_change),
             ask=self.ask_for_agents,
             wait_s=self.wait_approvals_s,
+            mentioned=request.mentioned_files,
         )
 
     def plan_bounds(self, allow_change: Sequence[str], workspace: Label) -> GuardBounds | None:
@@ -110,7 +125,9 @@ class PolicySettings(SettingsTable):
         if not self.guard or not workspace.taint:
             return None
         taint = tuple(sorted(workspace.taint))
-        return GuardBounds(taint=taint, protected=self.protected, changes=tuple(allow_change))
+        return GuardBounds(
+            taint=taint, protected=self.protected_patterns, changes=tuple(allow_change)
+        )
 
 
 def load_policy_settings() -> PolicySettings:

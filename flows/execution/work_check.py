@@ -17,12 +17,12 @@ from flows.runs.request import ResolvedRequest
 from policy.guard.changed_files import (
     ChangedFile,
     ForbiddenChange,
-    SymbolicLinks,
     change_request,
     forbidden_changes,
     forbidden_message,
     was_approved,
 )
+from policy.guard.links import SymbolicLinks
 from policy.types import Approval
 from sandbox.diffs import file_changes, file_diff, symlinks
 from sandbox.repos import BaseCommit
@@ -136,11 +136,13 @@ def _unpermitted(
 ) -> tuple[ForbiddenChange, ...]:
     """Return the changes of protected files that no `--allow-change` permits.
 
-    Paths are also compared through symbolic links of the base tree. A link that the work adds or
-    changes counts as a change at the link's path.
+    Paths are also compared through symbolic links, of the base and of the work. A link that the
+    work adds or changes counts as a change at the link's path, too.
     """
     changed = (ChangedFile(*change) for change in file_changes(base, work.commit))
-    return forbidden_changes(changed, bounds, SymbolicLinks(symlinks(base)))
+    before, after = symlinks(base, base.commit), symlinks(base, work.commit)
+    links = [SymbolicLinks(one) for one in ((before,) if before == after else (before, after))]
+    return forbidden_changes(changed, bounds, links)
 
 
 def _diff(base: BaseCommit, work: WorkCommit, change: ChangedFile) -> str:

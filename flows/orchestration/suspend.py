@@ -23,7 +23,7 @@ from prefect.runtime import flow_run
 from pydantic import ConfigDict, Field, create_model
 
 from contracts.errors import ApprovalDecided
-from flows.audit.approval_text import form_text
+from flows.audit.question_text import form_text
 from policy.types import Approval, ApprovalStatus
 
 if TYPE_CHECKING:

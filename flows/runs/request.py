@@ -4,6 +4,7 @@ One model serves Prefect's form, the command line, webhook rules, `run.json` and
 `check_request` adds the checks that need the blueprint.
 """
 
+import re
 import secrets as random
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from nodes.changes import BASE_OPTION, REVIEW_OPTIONS
 from nodes.projects.options import PROJECT_OPTIONS, check_option
 from nodes.text import check_text
 from nodes.types import Agentic, inner_nodes
+from policy.guard.protected import permits_every_group
 from sandbox.redaction import redact_url
 
 CONFIGURED: Final = "configured"
@@ -30,6 +32,9 @@ MOST_USD = 10_000.0
 MOST_PATTERNS = 100
 LONGEST_PATTERN = 500
 """Most patterns of `--allow-change` in one request, and most characters of one pattern."""
+EVERY_PROTECTED_FILE: Final = "every-protected-file"
+"""Beside other patterns it confirms that they may permit changing everything protected."""
+_LONGEST_NAME = 200
 SHOWN = 200
 """Characters of a refused value that an error message repeats."""
 
@@ -126,8 +131,8 @@ class RunRequest(BaseModel):
         default=(),
         title="Allow changes of protected files",
         max_length=MOST_PATTERNS,
-        description="Patterns of protected files that this run may change and push, such as "
-        ".github/workflows/*. Nothing that the intent says permits it.",
+        description="Globs on whole paths of protected files that this run may change and push, "
+        "such as .github/workflows/* or **/uv.lock. Nothing that the intent says permits it.",
     )
     wait_approvals_s: Annotated[float, Field(ge=0, le=1500)] | None = Field(
         default=None,
@@ -141,6 +146,14 @@ class RunRequest(BaseModel):
         """Untrusted origins: the repository, and the source of an intent that is not the user's."""
         repo = f"repo:{repo_name(self.repo)}"
         return (repo, self.intent_from) if self.intent_from else (repo,)
+
+    @property
+    def mentioned_files(self) -> tuple[str, ...]:
+        """Words of the user's own intent that may name a file. They permit nothing."""
+        words = () if self.intent_from else self.intent.split()
+        plain = (word.strip("`'\"()[]{}<>,;:!?").removeprefix("./").rstrip(".") for word in words)
+        named = dict.fromkeys(word for word in plain if re.search(r"\w[./]|[./]\w", word))
+        return tuple(word for word in named if len(word) <= _LONGEST_NAME)[:MOST_PATTERNS]
 
     @classmethod
     def of(cls, **fields: object) -> Self:
@@ -167,6 +180,8 @@ class ResolvedRequest(RunRequest):
     """A request with its blueprint loaded and its defaults filled in from the settings."""
 
     definition: InstanceOf[Blueprint] = Field(exclude=True)
+    way_out: bool = Field(default=True, exclude=True)
+    """False: commands of the run reach no host, whatever the settings and the blueprint allow."""
 
     @property
     def agentic_nodes(self) -> list[Agentic]:
@@ -218,7 +233,7 @@ def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) ->
     for name in ("repo", "intent", "intent_from", "ref", "model"):
         check_text(f"the {name}", getattr(request, name))
     check_text("the repository's path", absolute_repo(request.repo))
-    check_patterns(request.allow_change)
+    check_patterns(request.allow_change, request.definition.changes)
     if request.definition.needs_intent and not request.intent.strip():
         raise BadInput(
             f"blueprint {request.definition.name!r} does what the intent says: give one, as "
@@ -226,8 +241,10 @@ def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) ->
         )
 
 
-def check_patterns(patterns: Sequence[str]) -> None:
+def check_patterns(patterns: Sequence[str], of_blueprint: Sequence[str] = ()) -> None:
     """Check patterns for `--allow-change`: each must be able to match a file of a repository.
+
+    Patterns that permit changing protected files of every kind need a confirmation beside them.
 
     Raises:
         BadInput: names the pattern.
@@ -246,6 +263,13 @@ def check_patterns(patterns: Sequence[str]) -> None:
                 f"--allow-change {pattern!r}: give a path or pattern from the repository's root, "
                 "such as '.github/workflows/*', without '/' at either end and without '.' or '..'"
             )
+    wide = [one for one in (*of_blueprint, *patterns) if one != EVERY_PROTECTED_FILE]
+    if permits_every_group(wide) and EVERY_PROTECTED_FILE not in patterns:
+        raise BadInput(
+            f"--allow-change {' '.join(map(repr, wide))} permits changing protected files of every "
+            "kind: CI, hooks, package managers, agents and the rest. To confirm that, add "
+            f"--allow-change {EVERY_PROTECTED_FILE}; `harness policy protected` lists them"
+        )
 
 
 def _check_options(request: ResolvedRequest) -> None:

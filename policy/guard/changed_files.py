@@ -3,16 +3,13 @@
 A shell line, a test or a build can change a file in ways that no guard of tool calls sees.
 Therefore the changes themselves are checked, no matter which program made them.
 
-A file may have other names by symbolic links: with a link `.husky -> tools/husky` the file
-`tools/husky/pre-commit` is also read as `.husky/pre-commit`. Links may be hostile, so the work
-spent on them is bounded.
+What is compared is where the bytes end up: also through links of the base and of the work. The
+content of a submodule is not in the work, so every other commit of a submodule is a question.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import sha1, sha256
-from posixpath import dirname
 from typing import NamedTuple
 
 from contracts.json import Json, json_digest
@@ -21,12 +18,13 @@ from contracts.tool import Denied
 from policy.errors import TooManyLinks
 from policy.guard.guard import (
     GUARD_VERSION,
-    MAX_PATH_CHARS,
     describe_protected,
-    is_permitted,
     is_protected,
+    mentions,
     workspace_path,
 )
+from policy.guard.links import SymbolicLinks
+from policy.guard.protected import is_permitted_path
 from policy.types import Approval, ApprovalRequest
 
 COLLECTED_WORK = "the collected work"
@@ -37,17 +35,8 @@ _MAX_EXPLAINED = 10
 
 _OP = "collect"
 _REGULAR_FILE = "100644"
+_SUBMODULE = "160000"
 _MAX_SHA1_CHARS = len(_REGULAR_FILE) + 1 + 40
-
-
-MAX_HOPS = 40
-"""Links that Linux follows to open one path."""
-
-BUDGET = 100_000_000
-"""Work allowed for the links of one tree, in characters of the paths looked at."""
-
-_PATH_COST = 100
-"""Fixed cost of looking at one path, besides its characters."""
 
 
 class ChangedFile(NamedTuple):
@@ -56,6 +45,11 @@ class ChangedFile(NamedTuple):
     path: str
     before: str
     after: str
+
+    @property
+    def is_submodule(self) -> bool:
+        """True if the work adds, moves or removes the commit of a submodule here."""
+        return _SUBMODULE in (self.before[:6], self.after[:6])
 
 
 class ForbiddenChange(NamedTuple):
@@ -69,119 +63,31 @@ class ForbiddenChange(NamedTuple):
     protected_name: str | None
 
 
-class SymbolicLinks:
-    """The links of one tree: `targets` maps the path of each link to its target.
-
-    Following links spends `budget`; once it is used up, `names_of` raises.
-    """
-
-    def __init__(self, targets: Mapping[str, str], *, budget: int = BUDGET) -> None:
-        self._targets = targets
-        self._budget = budget
-        self._leading_to: defaultdict[str, list[str]] = defaultdict(list)
-        self._leading_over: defaultdict[str, list[str]] = defaultdict(list)
-        self._loops: set[str] = set()
-        try:
-            for link in targets:
-                self._follow(link)
-        except TooManyLinks:
-            self._budget = 0
-
-    def names_of(self, path: str) -> Iterator[str]:
-        """Yield the path, and every other name that links give to the file there.
-
-        A link whose way leads over the path is one of the names, because a change of the path
-        changes its destination. Names that follow a loop more than once are omitted.
-
-        Raises:
-            TooManyLinks: following all links would cost more than the budget.
-        """
-        yield path
-        if not self._targets:
-            return
-        seen = {path}
-        queue: deque[tuple[str, frozenset[str]]] = deque([(path, frozenset())])
-        while queue:
-            name, used = queue.popleft()
-            for link, other in self._other_names(name):
-                # A link to a folder above itself would give longer and longer names.
-                again = link in used or (link in self._loops and not self._loops.isdisjoint(used))
-                if not again and other not in seen and len(other) <= MAX_PATH_CHARS:
-                    seen.add(other)
-                    queue.append((other, used | {link}))
-                    yield other
-
-    def _other_names(self, name: str) -> Iterator[tuple[str, str]]:
-        parts = name.split("/")
-        self._spend(len(parts) * len(name))
-        for count in range(len(parts) + 1):
-            for link in self._leading_to.get("/".join(parts[:count]).casefold(), ()):
-                self._spend(len(link))
-                yield link, "/".join((link, *parts[count:]))
-        for link in self._leading_over.get(name.casefold(), ()):
-            self._spend(len(link))
-            yield link, link
-
-    def _follow(self, link: str) -> None:
-        """Store the destination of a link and the paths on the way, if it stays in the tree."""
-        folder = dirname(link).split("/") if "/" in link else []
-        remaining = [*reversed(self._targets[link].split("/"))]
-        hops = 1
-        if self._targets[link].startswith("/"):
-            return
-        while remaining:
-            part = remaining.pop()
-            if part == ".." and not folder:
-                return
-            if part in ("", ".", ".."):
-                folder = folder[:-1] if part == ".." else folder
-                continue
-            folder.append(part)
-            path = "/".join(folder)
-            self._spend(len(path))
-            # Case is ignored: on macOS and Windows `Tools` and `tools` are one folder.
-            self._leading_over[path.casefold()].append(link)
-            target = self._targets.get(path)
-            if target is None:
-                continue
-            hops += 1
-            # An absolute target does not lead into the clones of other people.
-            if hops > MAX_HOPS or target.startswith("/"):
-                return
-            self._spend(len(target))
-            folder.pop()
-            remaining += reversed(target.split("/"))
-        destination = "/".join(folder)
-        self._leading_to[destination.casefold()].append(link)
-        if not destination or f"{link}/".startswith(f"{destination}/"):
-            self._loops.add(link)
-
-    def _spend(self, cost: int) -> None:
-        self._budget -= cost + _PATH_COST
-        if self._budget < 0:
-            raise TooManyLinks("the repository has too many symbolic links to follow")
-
-
 def forbidden_changes(
-    changes: Iterable[ChangedFile], bounds: GuardBounds, links: SymbolicLinks
+    changes: Iterable[ChangedFile], bounds: GuardBounds, links: Sequence[SymbolicLinks]
 ) -> tuple[ForbiddenChange, ...]:
-    """Return the changes that neither `--allow-change` nor the blueprint permits."""
+    """Return the changes that neither `--allow-change` nor the blueprint permits.
+
+    `links` are those of the base, and those of the work where it has others.
+    """
     found = (_forbidden_change(change, bounds, links) for change in changes)
     return tuple(one for one in found if one is not None)
 
 
 def _forbidden_change(
-    change: ChangedFile, bounds: GuardBounds, links: SymbolicLinks
+    change: ChangedFile, bounds: GuardBounds, links: Sequence[SymbolicLinks]
 ) -> ForbiddenChange | None:
     """Return None if the path is permitted, or every protected name of the file is.
 
     So a link `x.lock -> .github/ci.yml` and the pattern `*.lock` do not permit changing ci.yml.
     """
-    if is_permitted(change.path, bounds):
+    if is_permitted_path(change.path, bounds.changes):
         return None
+    if change.is_submodule:
+        return ForbiddenChange(change, change.path)
     try:
-        for name in links.names_of(change.path):
-            if is_protected(name, bounds) and not is_permitted(name, bounds):
+        for name in (name for one in links for name in one.names_of(change.path)):
+            if is_protected(name, bounds) and not is_permitted_path(name, bounds.changes):
                 return ForbiddenChange(change, name)
     except TooManyLinks:
         return ForbiddenChange(change, None)
@@ -195,10 +101,14 @@ def forbidden_message(found: Sequence[ForbiddenChange]) -> str:
         for one in found[:_MAX_EXPLAINED]
         if one.protected_name not in (None, one.change.path)
     ]
+    reasons += [
+        f"{one.change.path!r} is a submodule, whose content is not in the work"
+        for one in found[:_MAX_EXPLAINED]
+        if one.change.is_submodule
+    ]
     if any(one.protected_name is None for one in found):
         reasons.append("there are too many symbolic links, so each file counts as protected")
-    files = describe_protected([one.change.path for one in found])
-    return f"the work changes {files}" + (f" ({'; '.join(reasons)})" if reasons else "")
+    return f"the work changes {describe_protected([one.change.path for one in found], reasons)}"
 
 
 def was_approved(found: ForbiddenChange, approvals: Iterable[Approval]) -> bool:
@@ -236,7 +146,12 @@ def change_request(
         rule="C4",
         argument="/path",
         tags=taint,
-        provenance=(*sorted(taint), "what the run saw", COLLECTED_WORK),
+        provenance=(
+            *sorted(taint),
+            "what the run saw",
+            COLLECTED_WORK,
+            *mentions(bounds, [change.path]),
+        ),
     )
     return ApprovalRequest(
         action=json_digest({"run": run_id, "op": _OP, "policy": GUARD_VERSION, **exact}),

@@ -1,8 +1,9 @@
 """The guard of an agent: decides about each tool call before the agent may execute it.
 
 Everything that an agent asks for may be influenced by the untrusted text it has read. So an agent
-works freely inside the sandbox, but a connection to a host that is not allowed and a change of a
-protected file need a person's approval. An agent that has read a secret may send nothing out.
+works freely inside the sandbox, but to write a protected file it needs a person's approval, and so
+does an agent that has read a secret to contact a host. Other hosts than the allowed ones cannot be
+reached from the sandbox, and other ways to change a file are found when the work is collected.
 """
 
 import json
@@ -17,8 +18,11 @@ from contracts.entity import Label
 from contracts.json import Json
 from contracts.model_access import GuardBounds
 from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
-from policy.authority import folder_patterns, matches_any
-from policy.guard.shell_reader import shell_effects
+from policy.authority import matches_any
+from policy.guard.links import MAX_PATH_CHARS
+from policy.guard.look_alikes import comparable
+from policy.guard.protected import is_permitted_path, is_protected_path, reason_for
+from policy.guard.shell_reader import contacted_hosts, words_of
 
 SECRET_FILES = (
     ".env", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*", ".netrc", ".npmrc", ".pypirc",
@@ -26,11 +30,8 @@ SECRET_FILES = (
 )  # fmt: skip
 """Default patterns of files that contain secrets."""
 
-GUARD_VERSION = "agent-guard/1.3"
+GUARD_VERSION = "agent-guard/2.0"
 """Version of these rules in the event log. Raise it whenever a decision changes."""
-
-MAX_PATH_CHARS = 4_096
-"""Linux opens no longer path (PATH_MAX)."""
 
 _PATH_ARGUMENTS = ("path", "file_path", "notebook_path")
 _MAX_SECRETS = 100
@@ -38,6 +39,9 @@ _MAX_SECRETS = 100
 
 _MAX_NAMED = 10
 """Files, or hosts, named in one denial."""
+
+MENTIONED = "your request mentions this file"
+"""Begins the last entry of a provenance if the user's own words name the file."""
 
 _WORKSPACE = "/workspace/"
 # Agents open file://localhost/x as /x.
@@ -99,40 +103,28 @@ class AgentGuard:
         return Label(caps=caps, taint=frozenset(self._bounds.taint))
 
     def _denials(self, kind: str | None, arguments: Mapping[str, Json]) -> Iterator[Denied]:
-        changed: set[str] = set()
-        if kind == "shell":
-            effects = shell_effects(str(arguments.get("command", "")))
-            self._remember_secrets(effects.words)  # the same line could send a secret out
-            changed |= effects.changed_paths
-            yield from self._host_denials(sorted(effects.hosts))
+        if kind == "shell" and self._bounds.hosts:
+            line = str(arguments.get("command", ""))
+            self._remember_secrets(words_of(line))  # the same line could send a secret out
+            hosts = sorted(contacted_hosts(line)) if self.secrets_read else []
+            if hosts:
+                yield from self._secret(_first_few(hosts))
         elif kind in ("write", "edit"):
-            changed |= _paths_in(arguments)
-        protected = sorted({workspace_path(path) for path in changed if self._is_forbidden(path)})
-        if protected:
-            reason = f"the agent would change {describe_protected(protected)}"
-            yield from self._untrusted("path", reason)
-            yield from self._secret("a protected file")
+            paths = {workspace_path(one) for one in _paths_in(arguments) if self._is_forbidden(one)}
+            if paths:
+                yield from self._untrusted(sorted(paths))
+                yield from self._secret("a protected file")
 
-    def _host_denials(self, hosts: Sequence[str]) -> Iterator[Denied]:
-        allowed = self._bounds.hosts
-        forbidden = [h for h in hosts if not any(_host_matches(one, h) for one in allowed)]
-        if forbidden:
-            noun = "is not an allowed host" if len(forbidden) == 1 else "are not allowed hosts"
-            reason = f"the agent would connect to {_first_few(forbidden)}, which {noun}"
-            yield from self._untrusted("host", reason)
-        if hosts:
-            yield from self._secret(_first_few(hosts))
-
-    def _untrusted(self, argument: str, reason: str) -> Iterator[Denied]:
-        """Rule C4: untrusted text may have decided this argument."""
+    def _untrusted(self, paths: Sequence[str]) -> Iterator[Denied]:
+        """Rule C4: untrusted text may have decided which file is changed, and how."""
         taint = self._bounds.taint
         if taint:
             yield Denied(
-                reason=reason,
+                reason=f"the agent would change {describe_protected(paths)}",
                 rule="C4",
-                argument=f"/{argument}",
+                argument="/path",
                 tags=frozenset(taint),
-                provenance=(taint[0], "what the agent saw"),
+                provenance=(taint[0], "what the agent saw", *mentions(self._bounds, paths)),
             )
 
     def _secret(self, recipient: str) -> Iterator[Denied]:
@@ -156,9 +148,7 @@ class AgentGuard:
         for path in sorted(paths):
             if len(self.secrets_read) == _MAX_SECRETS:
                 return
-            plain = workspace_path(path)
-            is_secret = matches_any(self._bounds.secret, plain)
-            if is_secret and basename(plain) not in _ENV_SAMPLES and path not in self.secrets_read:
+            if path not in self.secrets_read and is_secret_file(path, self._bounds.secret):
                 self.secrets_read.append(path)
 
 
@@ -177,30 +167,46 @@ def combined_guard(guards: Iterable[Guard]) -> Guard:
     return decide
 
 
+def is_secret_file(path: str, patterns: Sequence[str]) -> bool:
+    """Return True if the file has the name of a secret and is no sample."""
+    plain = workspace_path(path)
+    return matches_any(patterns, plain) and basename(plain) not in _ENV_SAMPLES
+
+
 def is_protected(path: str, bounds: GuardBounds) -> bool:
     """Return True if the file is protected, or replaces a folder that holds protected files."""
-    plain = workspace_path(path)
-    if matches_any(bounds.protected, plain):
-        return True
-    # A file or link named `.github` replaces the folder with everything in it.
-    return matches_any(folder_patterns(bounds.protected), f"{plain}/")
+    return is_protected_path(workspace_path(path), bounds.protected)
 
 
 def is_permitted(path: str, bounds: GuardBounds) -> bool:
     """Return True if `--allow-change` or the blueprint's `changes` permits changing this file."""
-    return matches_any(bounds.changes, workspace_path(path))
+    return is_permitted_path(workspace_path(path), bounds.changes)
 
 
-def describe_protected(paths: Sequence[str]) -> str:
-    """Return the names of protected files and the options that permit changing them.
+def mentions(bounds: GuardBounds, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return a note if the user's request mentions one of these files. It permits nothing."""
+    found = [path for path in paths if any(_names(word, path) for word in bounds.mentioned)]
+    return (f"{MENTIONED}: {_first_few([repr(path) for path in found])}",) if found else ()
 
-    At most ten files are named.
+
+def _names(word: str, path: str) -> bool:
+    return f"/{path.casefold()}".endswith(f"/{word.casefold()}")
+
+
+def describe_protected(paths: Sequence[str], notes: Sequence[str] = ()) -> str:
+    """Return the names of protected files, why they are, and the options that permit changes.
+
+    At most ten files are named. `notes` are further reasons.
     """
     noun = "which is a protected file" if len(paths) == 1 else "which are protected files"
-    options = " ".join(f"--allow-change '{_as_pattern(path)}'" for path in paths[:_MAX_NAMED])
-    return (
-        f"{_first_few([repr(path) for path in paths])}, {noun}: to permit it, rerun with {options}"
-    )
+    shown = paths[:_MAX_NAMED]
+    odd = (path for path in shown if comparable(path) != path.casefold())
+    likes = (f"{path!a} looks like {comparable(path)!r}" for path in odd)
+    reasons = [*dict.fromkeys(filter(None, map(reason_for, shown))), *likes, *notes]
+    why = f" ({'; '.join(reasons)})" if reasons else ""
+    options = " ".join(f"--allow-change '{_as_pattern(path)}'" for path in shown)
+    names = _first_few([repr(path) for path in paths])
+    return f"{names}, {noun}{why}: to permit it, rerun with {options}"
 
 
 def _first_few(names: Sequence[str]) -> str:
@@ -278,8 +284,3 @@ def _file_url_path(path: str) -> str:
     host, slash, below = rest.removeprefix("//").partition("/")
     is_local = rest.startswith("//") and host.lower() in _LOCAL_HOSTS
     return unquote(slash + below if is_local else rest.removeprefix("//"))
-
-
-def _host_matches(pattern: str, host: str) -> bool:
-    name = pattern.partition(":")[0].lower()
-    return host.endswith(name[1:]) if name.startswith("*.") else host == name

@@ -1,98 +1,89 @@
-"""Files that other programs execute or that steer them: the default of `[policy] protected`.
+"""The list of protected files in `protected.toml`: its groups, and globs that permit changes."""
 
-A pattern without a slash matches a file of that name in any folder, and `**/` matches any folder,
-so every pattern applies at any depth of the repository. Matching ignores case.
-"""
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
 
-_CI = (
-    "**/.github/**", "**/.gitea/**", "**/.forgejo/**", "**/.gitlab/**", ".gitlab-ci*.y*ml",
-    "**/.circleci/**", "**/.buildkite/**", "**/.woodpecker/**", ".woodpecker*.y*ml", ".drone.*",
-    "Jenkinsfile*", "azure-pipelines*.y*ml", "**/.azure-pipelines/**", "**/.azuredevops/**",
-    "bitbucket-pipelines.y*ml", "appveyor*.y*ml", ".appveyor*.y*ml", ".travis.y*ml", "**/.ci/**",
-    "**/.tekton/**", "**/.semaphore/**", "**/.teamcity/**", ".cirrus.*", "cloudbuild*.y*ml",
-    "cloudbuild*.json", "buildspec*.y*ml", ".prow.y*ml", "**/.prow/**", ".build.y*ml",
-    "**/.builds/**", "wercker.y*ml", "codefresh.y*ml", "**/.codefresh/**", "bitrise.y*ml",
-    "codemagic.y*ml", "screwdriver.y*ml", "shippable.y*ml", ".taskcluster.y*ml", ".zuul.y*ml",
-    "zuul.y*ml", "**/.zuul.d/**", "**/zuul.d/**", "**/.agola/**", "amplify.y*ml", "netlify.toml",
-    "vercel.json",
-)  # fmt: skip
-"""CI systems and hosted builds execute these with the project's secrets."""
+from policy.authority import folder_patterns, glob_pattern, matches_any
+from policy.guard.look_alikes import comparable
 
-_BOTS = (
-    "renovate.json", "renovate.json5", ".renovaterc*", ".mergify.yml", "**/.mergify/**",
-    "bors.toml",
-)  # fmt: skip
-"""Bots of the forge read these to merge, upgrade and run commands."""
+EXCEPT = "!"
+"""Begins a pattern of files that are not protected although another pattern matches them."""
 
-_HOOKS = (
-    "**/.git/**", ".gitmodules", ".gitconfig", ".pre-commit-config.y*ml", ".pre-commit-hooks.y*ml",
-    "prek.toml", "**/.husky/**", ".huskyrc*", "**/.githooks/**", "**/.git-hooks/**",
-    "lefthook*.y*ml", "lefthook*.toml", "lefthook*.json", ".lefthook*.y*ml", ".lefthook*.toml",
-    ".lefthook*.json", "**/.lefthook/**", "**/.lefthook-local/**", ".overcommit.y*ml",
-    ".lintstagedrc*", "lint-staged.config.*", ".simple-git-hooks.*", "simple-git-hooks.*",
-)  # fmt: skip
-"""Git and hook managers run these on every machine that commits or clones."""
 
-_PACKAGES = (
-    ".npmrc", ".yarnrc*", "**/.yarn/releases/**", "**/.yarn/plugins/**", "**/.yarn/sdks/**",
-    ".pnpmfile.*", ".pnp.*", "pnpm-workspace.yaml", "bunfig.toml", ".bunfig.toml",
-    "pip.conf", "pip.ini", ".pypirc", "uv.toml", "poetry.toml", "pdm.toml", ".pdm.toml", ".condarc",
-    "**/.cargo/config", "**/.cargo/config.toml", "nuget.config", "**/.bundle/config", ".gemrc",
-    "**/.m2/settings*.xml", "**/.swiftpm/configuration/**", ".terraformrc", "terraform.rc",
-)  # fmt: skip
-"""Package managers read their index, and code to load, from these."""
+@cache
+def protected_groups() -> Mapping[str, Mapping[str, str]]:
+    """Return the groups of the list; each maps patterns to what executes or obeys the files."""
+    text = Path(__file__).with_name("protected.toml").read_text(encoding="utf-8")
+    groups: dict[str, dict[str, str]] = tomllib.loads(text)
+    return MappingProxyType(groups)
 
-_WRAPPERS = (
-    "**/.mvn/**", "mvnw", "mvnw.cmd", "maven-wrapper.*", "**/gradle/wrapper/**", "gradlew",
-    "gradlew.bat", "gradle-wrapper.*", ".sbtopts", ".jvmopts", ".bazelrc", ".bazelversion",
-    ".bazeliskrc", "**/tools/bazel", "rust-toolchain", "rust-toolchain.toml",
-)  # fmt: skip
-"""Every build runs these, or downloads and runs the tool that they name."""
 
-_SHELLS = (
-    ".envrc", ".envrc.*", "**/.direnv/**", ".tool-versions", "mise.toml", "mise.*.toml",
-    ".mise.toml", ".mise.*.toml", "**/.mise/**", "**/mise/config*.toml", "**/.mise-tasks/**",
-    "**/mise-tasks/**", "devbox.json",
-)  # fmt: skip
-"""direnv, mise, asdf and devbox run these, or programs named in them, in this folder."""
+@cache
+def default_patterns() -> tuple[str, ...]:
+    """Return all patterns of the list: the default of `[policy] protected`."""
+    return tuple(pattern for group in protected_groups().values() for pattern in group)
 
-_AGENTS = (
-    "AGENTS.md", "AGENTS.*.md", "AGENT.md", "**/.agents/**", "**/.agent/**",
-    "CLAUDE.md", "CLAUDE.*.md", "**/.claude/**", "**/.claude-plugin/**", "SKILL.md",
-    ".mcp.json", "mcp.json", "GEMINI.md", "**/.gemini/**", "QWEN.md", "**/.qwen/**",
-    "**/.cursor/**", ".cursor*", "**/.windsurf/**", ".windsurf*", "**/.clinerules/**",
-    ".clinerules*", "**/.cline/**", "**/.roo/**", ".roorules*", ".roomodes", "**/.kilocode/**",
-    ".aider*", "**/.codex/**", "**/.opencode/**", "opencode.json*", "copilot-instructions.md",
-    "**/.continue/**", ".continuerc*", "**/.junie/**", "**/.kiro/**",
-    "**/.amazonq/**", "**/.augment/**", ".augment-guidelines", "**/.goose/**", ".goosehints",
-    "**/.trae/**", "**/.openhands/**", "**/.crush/**", "crush.json", ".crush.json", "CRUSH.md",
-    "**/.factory/**", "**/.pi/**", "**/.serena/**", "**/.warp/**", "WARP.md", ".rules",
-    ".coderabbit.y*ml",
-)  # fmt: skip
-"""Coding agents, also those of later runs, take instructions and start servers from these."""
 
-_EDITORS = (
-    "**/.vscode/*.json", "*.code-workspace", "**/.idea/**", "**/.run/**", "**/.zed/**",
-    "**/.fleet/**", "**/.vs/**", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc", ".lvimrc",
-    ".dir-locals.el", ".dir-locals-2.el", "*.sublime-project", "**/.externalToolBuilders/**",
-    "**/.devcontainer/**", ".devcontainer.json", "devcontainer.json", ".gitpod*", "**/.idx/**",
-    "**/.codesandbox/**", ".replit",
-)  # fmt: skip
-"""Editors and their containers run tasks, programs and extensions from these."""
+@cache
+def lock_files() -> tuple[str, ...]:
+    """Return globs on whole paths for the lock files of the list."""
+    return tuple(map(_whole_path, protected_groups()["locks"]))
 
-_OWNERS = ("CODEOWNERS", "OWNERS", "OWNERS_ALIASES")
-"""Forges and review bots read the reviewers of a change from these."""
 
-LOCK_FILES = (
-    "*.lock", "*.lockfile", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml",
-    "bun.lockb", "packages.lock.json", ".terraform.lock.hcl", "go.sum", "go.work.sum",
-    "pylock.toml", "pylock.*.toml", "conda-lock.yml", "Package.resolved", "Cartfile.resolved",
-    "**/gradle/verification-metadata.xml",
-)  # fmt: skip
-"""Package managers install exactly the versions in these."""
+def is_protected_path(path: str, patterns: Sequence[str]) -> bool:
+    """Return True if the file is protected, or replaces a folder that holds protected files.
 
-PROTECTED = (
-    *_CI, *_BOTS, *_HOOKS, *_PACKAGES, *_WRAPPERS, *_SHELLS, *_AGENTS, *_EDITORS, *_OWNERS,
-    *LOCK_FILES,
-)  # fmt: skip
-"""All protected files. `--allow-change` and a blueprint's `changes` permit changing some."""
+    Case, invisible characters and letters that look alike make no difference.
+    """
+    plain = comparable(path)
+    cut = tuple(one.removeprefix(EXCEPT) for one in patterns if one.startswith(EXCEPT))
+    if cut and matches_any(cut, plain):
+        return False
+    held = tuple(one for one in patterns if not one.startswith(EXCEPT))
+    # A file or link named `.github` replaces the folder with everything in it.
+    return matches_any(held, plain) or matches_any(folder_patterns(held), f"{plain}/")
+
+
+def is_permitted_path(path: str, globs: Iterable[str]) -> bool:
+    """Return True if a glob matches the whole path exactly as it is written."""
+    return any(_glob(glob).fullmatch(path) for glob in globs)
+
+
+def reason_for(path: str) -> str:
+    """Return what executes or obeys this file by the list; empty for a pattern of the settings."""
+    plain = comparable(path)
+    for group in protected_groups().values():
+        for pattern, reason in group.items():
+            if matches_any((pattern,), plain) or matches_any(
+                folder_patterns((pattern,)), f"{plain}/"
+            ):
+                return reason
+    return ""
+
+
+def permits_every_group(globs: Sequence[str]) -> bool:
+    """Return True if the globs together permit changing some file of every group of the list."""
+    return bool(globs) and all(
+        any(is_permitted_path(path, globs) for pattern in group for path in _examples(pattern))
+        for group in protected_groups().values()
+    )
+
+
+def _examples(pattern: str) -> tuple[str, str]:
+    """Return a file that the pattern matches, in its highest and in a deeper folder."""
+    deep = re.sub(r"\*+|\?", "x", _whole_path(pattern).replace("**/", "packages/a/"))
+    return deep.removeprefix("packages/a/"), deep
+
+
+def _whole_path(pattern: str) -> str:
+    """Return the pattern as a glob on whole paths."""
+    return pattern.lstrip("/") if "/" in pattern else f"**/{pattern}"
+
+
+@cache
+def _glob(glob: str) -> re.Pattern[str]:
+    return re.compile(glob_pattern(glob), re.DOTALL)

@@ -12,7 +12,7 @@ from contracts.model_access import AgentUsage, GuardBounds
 from contracts.run import DecisionCounts
 from flows.audit.event_log import event_log
 from policy.guard.guard import SECRET_FILES
-from policy.guard.protected import PROTECTED
+from policy.guard.protected import default_patterns
 from policy.plan.approvals import Approvals
 from providers.client import Gateway
 from sandbox.container import DockerSandbox
@@ -46,7 +46,11 @@ def repository(agents_sandbox: DockerSandbox) -> None:
 
 def bounds(wait_s: float) -> GuardBounds:
     return GuardBounds(
-        taint=("repo:shop",), protected=PROTECTED, secret=SECRET_FILES, ask=True, wait_s=wait_s
+        taint=("repo:shop",),
+        protected=default_patterns(),
+        secret=SECRET_FILES,
+        ask=True,
+        wait_s=wait_s,
     )
 
 

@@ -97,6 +97,11 @@ NOT_AVAILABLE = 3
                 "\udcff",
             )
         ),
+        (
+            ("run", "fix-tests", "--repo", "repository", "--allow-change", "**"),
+            BAD,
+            "error: --allow-change '**' permits changing protected files of every kind",
+        ),
         (("plan", "x", "--allow-change", "../x"), BAD, "error: --allow-change '../x': give a path"),
         (("repl", "--allow-change", ""), BAD, "error: --allow-change '': give a path"),
         (("run", "implement", "--repo", "repository"), BAD, "does what the intent says"),

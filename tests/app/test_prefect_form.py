@@ -279,11 +279,11 @@ def test_what_an_agent_may_not_do_waits_in_a_form_and_any_decision_goes_on(
     shown = page.locator(".p-modal")
     shown.get_by_text("CAPABILITY_VIOLATION").wait_for()
     for told in (
-        "native in 'work'",
-        "write_file",
+        "What will happen",
+        "The agent native writes a protected file",
         CI,
         "on: push",
-        "C4: the agent would",
+        "the agent would change",
         "repo:opening",
     ):
         assert told in shown.inner_text()

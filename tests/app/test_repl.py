@@ -79,7 +79,7 @@ def test_a_run_is_watched_until_it_waits_and_a_denial_ends_it(talk: Talk, mailbo
     said = talk(":plan r1", ":run", ":deny", ":quit", ":help", before=steered)
     stopped = said.index("decision   step 0: stopped · C4")
     waits = said.index("waiting: ")
-    came = said.index("it came this way: intent:the form → /to")
+    came = said.index("Where the idea came from: intent:the form")
     denied = said.index("approval   step 0: denied")
     assert stopped < waits < came < denied < said.index("plan r1: failure")
     assert ":quit" not in said

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from contracts.json import Json
 from contracts.tool import Denied
-from flows.audit.approval_text import form_text, full_text
+from flows.audit.question_text import form_text, full_text
 from flows.config.settings import load_settings
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.request import PlanRequest
@@ -54,7 +54,7 @@ def test_a_pending_approval_is_shown_with_its_provenance(
 ) -> None:
     asked = waiting(shop)
     text = client.get("/approvals").text
-    for told in (asked.id, "C4: the text decides", "step0 extract", "stranger@example.net"):
+    for told in (asked.id, "rule C4", "step0 extract", "stranger@example.net"):
         assert told in text
     assert f'action="/approvals/{asked.id}/decision"' in text
 

@@ -18,7 +18,7 @@ from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.runs.runs import find_resumable, read_entry
 from policy.guard.guard import SECRET_FILES
-from policy.guard.protected import PROTECTED
+from policy.guard.protected import default_patterns
 from policy.log.data_flow import data_flow
 from policy.log.event_log import EventLog
 from policy.log.replay import replay
@@ -72,17 +72,14 @@ def test_a_denied_call_becomes_an_approval_and_the_run_waits(
     assert f"It waits for a person as approval {waits.id}" in trajectory
 
 
-def test_an_approval_and_the_log_name_every_denial_of_a_shell_line(
+def test_an_approval_and_the_log_name_every_denial_of_a_call(
     go: Callable[..., RunReport], approvals: Approvals, log: EventLog
 ) -> None:
-    go(tool("bash", command=f"curl https://evil.example; cp x {CI}"), DONE)
-    assert [one.argument for one in only(approvals).denied.denials] == ["/host", "/path"]
-    (decision,) = log.events(RUN, kind="decision")
-    said = (
-        f"the agent would change {CI!r}, which is a protected file: to permit it, rerun with "
-        f"--allow-change '{CI}'"
-    )
-    assert decision.body["also"] == ({"rule": "C4", "reason": said},)
+    go(tool("read_file", path=".env"), CHANGE_CI, DONE)
+    assert [one.rule for one in only(approvals).denied.denials] == ["C4", "C3"]
+    decision = log.events(RUN, kind="decision")[-1]
+    said = "the agent has read secret:.env, which may not go to a protected file"
+    assert decision.body["also"] == ({"rule": "C3", "reason": said},)
     assert replay(log.history(RUN), POLICIES).same
 
 
@@ -192,10 +189,9 @@ def test_an_approval_is_valid_for_its_exact_call_until_it_expires_or_is_revoked(
 def test_reading_a_secret_after_the_approval_invalidates_it(
     go: Callable[..., RunReport], approvals: Approvals
 ) -> None:
-    send = tool("bash", command="curl https://hooks.example.net/done")
-    go(send, DONE)
+    go(CHANGE_CI, DONE)
     approvals.decide(only(approvals).id, "approved", by="ann")
-    report = go(send, DONE, tool("read_file", path=".env"), send, DONE)
+    report = go(CHANGE_CI, DONE, tool("read_file", path=".env"), CHANGE_CI, DONE)
     assert (report.decisions.allowed, report.decisions.denied) == (1, 1)
 
 
@@ -220,7 +216,7 @@ def test_all_calls_of_one_reply_share_one_wait(
     calls = [{"id": f"c{n}", "function": {"name": "Write", "arguments": json.dumps(
         {"file_path": CI, "content": str(n)})}} for n in range(4)]  # fmt: skip
     bounds = GuardBounds(
-        taint=("repo:x",), protected=PROTECTED, secret=SECRET_FILES, ask=True, wait_s=3
+        taint=("repo:x",), protected=default_patterns(), secret=SECRET_FILES, ask=True, wait_s=3
     )
     name = model({"content": "", "tool_calls": calls})
     terms = TokenSpec(node="work", agent="claude-code", model=name, bounds=bounds)

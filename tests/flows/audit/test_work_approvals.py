@@ -19,7 +19,7 @@ from tests.support.repositories import git
 Model = Callable[..., str]
 
 HIDDEN = "p=.git; printf 'on: push\\n' > hidden && mkdir -p ${p}hub/workflows && cp hidden ${p}hub/workflows/ci.yml"  # noqa: E501
-LINK = "mkdir -p plain && touch plain/pre-commit && n=hus && ln -s plain .${n}ky"
+LINK = "n=hus && ln -s plain .${n}ky"
 BY_A_TEST = tool(
     "write_file",
     path="test_x.py",

@@ -130,7 +130,7 @@ def test_a_file_that_a_link_of_the_base_makes_a_hook_is_protected(
     [
         "ln -s evil .husky",
         "ln -s evil .cargo",
-        "ln -s x a.lock",
+        "ln -s x uv.lock",
         "mkdir .vscode && ln -s ../x .vscode/tasks.json",
     ],
 )
@@ -140,6 +140,52 @@ def test_a_link_that_is_added_in_the_place_of_a_protected_file_is_protected(
     nodes = [deterministic("work", "Work", shell(work))]
     request = ask(blueprint("links", "Links", nodes), push=True)
     assert run_blueprint(request, shop, run_id=RUN).status == "waiting"
+
+
+HIDDEN_WRITES = r"""
+mkdir -p .github/workflows .circleci tools/husky a b .vscode .claude .mvn
+n=.github/work; echo x > ${n}flows/ci.yml
+echo eCA+IC5ucG1yYw== | base64 -d >/dev/null; printf x | tee .npmrc
+python3 -c "open('AGEN'+'TS.md','w').write('x')"
+python3 - <<'E'
+import os; os.makedirs('.husky'); open('.husky/pre-commit','w').write('x')
+E
+cp /dev/null uv.lock; touch CLAUDE.md; ln -s ../x .vscode/tasks.json
+install -m 755 /dev/null mvnw; mv mvnw gradlew; echo '{}' > .claude/settings.json
+dd if=/dev/zero of=go.sum bs=1 count=1 2>/dev/null; awk 'BEGIN{print "x" > "pip.conf"}'
+perl -e 'open F,">",".envrc"' 2>/dev/null || touch .envrc
+git init -q sub && git -C sub -c user.name=a -c user.email=a@b commit -q --allow-empty -m x
+echo x > .GitLab-CI.yml; echo x > Jenkinsfile; echo x > a/.cargo
+mkdir b/.git-hooks && echo x > b/.git-hooks/y
+"""
+HIDDEN = {
+    ".github/workflows/ci.yml", ".npmrc", "AGENTS.md", ".husky/pre-commit", "uv.lock", "CLAUDE.md",
+    ".vscode/tasks.json", "gradlew", ".claude/settings.json", "go.sum", "pip.conf", ".envrc",
+    ".GitLab-CI.yml", "Jenkinsfile", "a/.cargo", "b/.git-hooks/y", "sub",
+}  # fmt: skip
+
+
+def test_each_hidden_write_of_a_protected_file_is_asked_about(
+    shop: RunDependencies, ask: Ask, origin: Path, log: EventLog
+) -> None:
+    nodes = [deterministic("work", "Work", shell(HIDDEN_WRITES))]
+    request = ask(blueprint("hides", "Hides", nodes), push=True)
+    assert run_blueprint(request, shop, run_id=RUN).status == "waiting"
+    assert git(origin, "for-each-ref") == ""
+    approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+    asked = {str(one.arguments["path"]) for one in approvals.list(run_id=RUN, pending=True)}
+    assert asked == HIDDEN
+
+
+def test_a_link_of_the_work_makes_its_target_protected(
+    shop: RunDependencies, ask: Ask, origin: Path, log: EventLog
+) -> None:
+    nodes = [deterministic("work", "Work", shell("mkdir d && touch d/x && ln -s d .husky"))]
+    request = ask(blueprint("links", "Links", nodes), push=True).changed(allow_change=(".husky",))
+    assert run_blueprint(request, shop, run_id=RUN).status == "waiting"
+    approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+    (waits,) = approvals.list(run_id=RUN, pending=True)
+    assert waits.arguments["path"] == "d/x"
 
 
 @pytest.mark.parametrize(("changes", "push"), [((".github/**",), True), ((), False)])

@@ -40,7 +40,7 @@ def test_a_run_and_a_plan_can_be_permitted_to_change_protected_files() -> None:
     for flow in (made(), run_blueprint, run_plan):
         field = flow.parameters.properties["allow_change"]
         assert (field["type"], field["default"]) == ("array", [])
-        assert "Patterns of protected files" in field["description"]
+        assert "protected files that this run may change" in field["description"]
 
 
 def test_an_agent_is_chosen_from_a_list() -> None:

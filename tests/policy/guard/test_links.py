@@ -4,7 +4,8 @@ import pytest
 
 from contracts.model_access import GuardBounds
 from policy.errors import TooManyLinks
-from policy.guard.changed_files import ChangedFile, SymbolicLinks, forbidden_changes
+from policy.guard.changed_files import ChangedFile, forbidden_changes
+from policy.guard.links import SymbolicLinks
 
 
 @pytest.mark.parametrize(
@@ -72,17 +73,18 @@ def test_links_that_cost_too_much_to_follow_are_refused_and_every_change_is_prot
     with pytest.raises(TooManyLinks):
         list(links.names_of("d0/x"))
     changes = [ChangedFile("src/x.py", "0", "1"), ChangedFile("y", "0", "1")]
-    found = forbidden_changes(changes, GuardBounds(protected=(".npmrc",)), links)
+    found = forbidden_changes(changes, GuardBounds(protected=(".npmrc",)), [links])
     assert [(one.change.path, one.protected_name) for one in found] == [
         ("src/x.py", None),
         ("y", None),
     ]
     assert (
-        forbidden_changes(changes, GuardBounds(protected=(".npmrc",), changes=("**",)), links) == ()
+        forbidden_changes(changes, GuardBounds(protected=(".npmrc",), changes=("**",)), [links])
+        == ()
     )
     assert (
         forbidden_changes(
-            changes, GuardBounds(protected=(".npmrc",), changes=("src/**", "y")), links
+            changes, GuardBounds(protected=(".npmrc",), changes=("src/**", "y")), [links]
         )
         == ()
     )
