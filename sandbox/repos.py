@@ -58,6 +58,8 @@ class BaseCommit:
     ref_name: str | None
     forked_at: str | None = None
     notices: tuple[str, ...] = ()
+    way_out: bool = True
+    """False if commands of the run reach no host, because the commit tracks secrets."""
     address: str = field(repr=False)
 
     @property

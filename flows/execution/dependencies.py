@@ -53,6 +53,9 @@ class RunDependencies:
     user."""
     find_source: FindSource
     """Finds the base commit of a request. Caches it."""
+    inspect_base: Callable[[ResolvedRequest, BaseCommit], BaseCommit]
+    """Adds notices about links and secrets of a base commit, and decides whether the run has a way
+    out of its sandbox."""
     open_sandbox: Callable[
         [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[OpenedSandbox]
     ]

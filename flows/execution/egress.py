@@ -16,16 +16,18 @@ def open_way_out(
     wanted: SandboxSettings,
     blueprint: Sequence[str],
     *,
+    is_closed: bool = False,
     indexes: Collection[str] = (),
     on_event: OnEvent,
     on_route: Callable[[Route], None] = lambda _: None,
 ) -> Iterator[Mapping[str, str]]:
     """Open the hosts and indexes of the settings and the blueprint, and more `indexes`.
 
+    If it `is_closed`, only these `indexes` are opened: the run's commit tracks secrets.
     It gives the variables that lead commands there until the block ends; none if nothing is open.
     `on_route` gets the way to the indexes.
     """
-    entries = (*wanted.egress, *blueprint)
+    entries = () if is_closed else (*wanted.egress, *blueprint)
     names = INDEXES.intersection((*entries, *indexes))
     hosts = tuple(entry for entry in entries if entry not in INDEXES)
     if not names and not hosts:

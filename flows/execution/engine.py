@@ -63,6 +63,7 @@ def run_blueprint(
     base = _fetch_base(request, dependencies) if is_new else None
     with run_lock(dependencies.runs, run_id):
         start = _start_point(request, dependencies, run_id, base)
+        request = request.changed(way_out=start.checkpoint.base.way_out)
         dependencies.memory.prepare()
         folder = write_record(dependencies.runs, run_id, request, flow_run)
         with dependencies.open_event_log() as append, dependencies.open_notes() as notes:
@@ -111,13 +112,14 @@ def _start_point(
 
 
 def _fetch_base(request: ResolvedRequest, dependencies: RunDependencies) -> BaseCommit:
-    return fetch_base(
+    base = fetch_base(
         request.repo,
         request.ref or None,
         request.review_base,
         store=dependencies.repos,
         find=dependencies.find_source,
     )
+    return dependencies.inspect_base(request, base)
 
 
 def _run_nodes(

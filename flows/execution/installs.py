@@ -48,6 +48,7 @@ class RunInstalls:
         self._store = store
         self._start = start
         self._blueprint = request.definition
+        self._is_closed = not request.way_out
         self._on_event = on_event
         self._tell = tell
         self._sandbox: PersistentSandbox | None = None
@@ -82,6 +83,7 @@ class RunInstalls:
                 self._sandbox,
                 self._settings.sandbox,
                 self._blueprint.egress,
+                is_closed=self._is_closed,
                 indexes=indexes,
                 on_event=self._on_event,
                 on_route=self._report,

@@ -59,7 +59,13 @@ def run_sandboxes(
         with (
             _sweeping(docker, spec.owner),
             DockerSandbox.start(docker, spec) as sandbox,
-            open_way_out(sandbox, wanted, request.definition.egress, on_event=on_event) as env,
+            open_way_out(
+                sandbox,
+                wanted,
+                request.definition.egress,
+                is_closed=not request.way_out,
+                on_event=on_event,
+            ) as env,
         ):
             yield OpenedSandbox(sandbox, env)
 

@@ -18,6 +18,7 @@ from flows.config.environment import environment
 from flows.config.memory import load_memory_settings
 from flows.config.policy import load_policy_settings
 from flows.config.settings import Settings, load_settings
+from flows.execution.base_check import inspected_base
 from flows.execution.dependencies import RunDependencies, Tell
 from flows.execution.forge import pull_request_opener
 from flows.execution.installs import RunInstalls
@@ -76,6 +77,9 @@ def build_dependencies(
         resolve_request=lambda request, definition: resolve_request(request, definition, chosen),
         check_request=lambda request: _check(request, chosen, docker(), find),
         find_source=find,
+        inspect_base=lambda request, base: inspected_base(
+            base, request, load_policy_settings(), chosen.sandbox.egress
+        ),
         open_sandbox=run_sandboxes(chosen, docker),
         find_start=environment_finder(chosen, store, docker),
         remove_environment=store.remove,

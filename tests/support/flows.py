@@ -52,7 +52,7 @@ def scripted_shop(*, replay: Path | None = None) -> RunDependencies:
     def open_sandbox(
         request: ResolvedRequest, _: str, on_event: OnEvent, files: SnapshotId | None
     ) -> Iterator[OpenedSandbox]:
-        asked = request.definition.egress
+        asked = request.definition.egress if request.way_out else ()
         start = ScriptedSandbox.resume(files) if files else ScriptedSandbox()
         with start as sandbox, EgressProxy(asked, on_event) as egress:
             yield OpenedSandbox(sandbox, open_egress(sandbox, egress) if asked else {})
