@@ -38,7 +38,10 @@ class Command:
     `cwd` is absolute or relative to the workspace. `timeout_s=None` sets no limit. `output_limit`
     is in bytes for each stream. A string for `stdin` is sent as UTF-8. `user` is a user name or id
     inside the sandbox, but never root; None is the sandbox user. With `private`, no other process
-    in the sandbox, not even a child, can reopen stdin, stdout or stderr.
+    in the sandbox, not even a child, can reopen stdin, stdout or stderr. With `stuck_after_s`, a
+    command that writes nothing for so many seconds while one of its processes stays busy times out
+    early. With `stacks`, Python (given `PYTHONFAULTHANDLER`), Java and Go tests get a moment to
+    write their stacks when the command times out.
 
     Raises:
         TypeError: `argv` is a string, or an argument is not a string.
@@ -53,6 +56,8 @@ class Command:
     timeout_s: float | None = None
     output_limit: int = DEFAULT_OUTPUT_LIMIT
     private: bool = False
+    stuck_after_s: float | None = None
+    stacks: bool = False
 
     def __post_init__(self) -> None:
         # A string is a sequence of strings too: "ls" would run the program "l".
@@ -86,8 +91,9 @@ class ExecResult:
     `launch_error` is set if no process was started (missing binary, bad cwd, not executable,
     unknown user); `exit_code` is then 127 or 126, as in a shell. A command killed by signal N has
     exit code 128 + N. `out_of_memory` and `out_of_disk` are set if the sandbox's limit caused the
-    kill, `out_of_processes` if the command failed or timed out and reached the process limit.
-    `stdout_size` and `stderr_size` count all bytes written, including those not kept.
+    kill, `stuck` if it timed out early because of `stuck_after_s`, `out_of_processes` if the
+    command failed or timed out and reached the process limit. `stdout_size` and `stderr_size` count
+    all bytes written, including those not kept.
     """
 
     exit_code: int
@@ -95,6 +101,7 @@ class ExecResult:
     stderr: bytes = b""
     duration_ms: int = 0
     timed_out: bool = False
+    stuck: bool = False
     out_of_memory: bool = False
     out_of_disk: bool = False
     out_of_processes: bool = False

@@ -107,6 +107,8 @@ class DockerSandbox:
             "env": dict(command.env),
             "user": command.user,
             "private": command.private,
+            "stuck_after_s": command.stuck_after_s,
+            "stacks": command.stacks,
         }
         link, container = self._live_link(), self.container_id
         try:

@@ -14,6 +14,7 @@ from typing import IO, TypedDict
 from contracts.sandbox import Command, ExecResult, OnOutput, Stream
 from sandbox.output import CommandOutput
 from sandbox.supervisor.frames import CHUNK
+from sandbox.supervisor.stuck import LOOK_S, STACKS_S, StuckWatch, ask_for_stacks
 from sandbox.supervisor.users import find_user
 
 
@@ -73,17 +74,21 @@ class _Watch:
         os.set_blocking(self._input.fileno(), False)
         self._selector.register(self._input, selectors.EVENT_WRITE)
 
-    def wait(self, deadline: float) -> bool:
-        """Serve until the process ends; return False if the deadline comes first."""
+    def wait(self, deadline: float, stuck: StuckWatch | None = None) -> bool:
+        """Serve until the process ends; return False if it is stuck or the deadline comes first."""
         while self._process.poll() is None:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            now = time.monotonic()
+            if now >= deadline:
                 return False
-            for key, _ in self._selector.select(min(left, 60.0)):
+            if stuck and stuck.is_due(now) and stuck.look(now, _session(self._process.pid)):
+                return False
+            for key, _ in self._selector.select(min(deadline - now, LOOK_S if stuck else 60.0)):
                 if key.fileobj is self._input:
                     self._offer_input()
                 elif key.data is not None and not self._read(*key.data):
                     self._selector.unregister(key.fileobj)
+                elif stuck and key.data is not None:
+                    stuck.written(time.monotonic())
         return True
 
     def close(self) -> None:
@@ -127,17 +132,23 @@ def follow(
     output = CommandOutput(command.output_limit, on_output)
     start = time.monotonic()
     watch = _Watch(process, command.stdin_bytes, output.append)
+    deadline = start + (command.timeout_s or math.inf)
+    after_s = command.stuck_after_s
     try:
-        in_time = watch.wait(start + (command.timeout_s or math.inf))
+        in_time = watch.wait(deadline, None if after_s is None else StuckWatch(after_s, start))
         duration = time.monotonic() - start
+        if not in_time and command.stacks and ask_for_stacks(_session(process.pid)):
+            watch.wait(time.monotonic() + STACKS_S)
     finally:
         killed = _kill_session(process.pid)
         code = process.wait()
         watch.close()
+    code = code if in_time else -signal.SIGKILL
     ended = ExecResult(
         exit_code=code if code >= 0 else 128 - code,
         duration_ms=round(duration * 1000),
         timed_out=not in_time,
+        stuck=not in_time and start + duration < deadline,
         killed_children=killed,
     )
     return output.add_to(ended)

@@ -48,6 +48,7 @@ class Report(BaseModel, frozen=True, strict=True):
     exit_code: int = 0
     duration_ms: int = 0
     timed_out: bool = False
+    stuck: bool = False
     out_of_memory: bool = False
     out_of_disk: bool = False
     out_of_processes: bool = False

@@ -47,7 +47,7 @@ def expect_failing_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
 
 
 def _reproduced(verdicts: Verdicts, tests: ProjectTestResult) -> NodeResult:
-    shown = for_agent(verdicts, tests.result.output)
+    shown = for_agent(verdicts, tests.result.output, ended=tests.ended)
     by_test = bool(verdicts.environment or verdicts.flaky) and tests.ended
     if verdicts.failed or not by_test:  # a crash or a broken build fails without a failing test
         return NodeResult.success(f"{tests.result.error}\n\n{shown}")

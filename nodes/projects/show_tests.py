@@ -9,15 +9,19 @@ _SHOWN = 10
 
 _NAMED = 50
 _TAIL = 4_000
-_TAIL_WITHOUT_MESSAGES = 16_000
+_LONG_TAIL = 16_000
+"""Characters of output where it has what the messages lack, such as the stacks of a hang."""
 
 
-def for_agent(verdicts: Verdicts, output: str) -> str:
-    """Return the failing tests with their messages, what to leave alone, and the output's end."""
-    return "\n\n".join(part for part in _parts(verdicts, output) if part)
+def for_agent(verdicts: Verdicts, output: str, *, ended: bool) -> str:
+    """Return the failing tests with their messages, what to leave alone, and the output's end.
+
+    `ended` is False if the test command was killed.
+    """
+    return "\n\n".join(part for part in _parts(verdicts, output, ended) if part)
 
 
-def _parts(verdicts: Verdicts, output: str) -> Iterator[str]:
+def _parts(verdicts: Verdicts, output: str, ended: bool) -> Iterator[str]:
     yield f"Results by test: {verdicts}"
     for test in verdicts.failed[:_SHOWN]:
         yield f"FAILED {test.name}\n{test.message}".rstrip()
@@ -28,8 +32,8 @@ def _parts(verdicts: Verdicts, output: str) -> Iterator[str]:
     yield _list("Not to be fixed, because they failed before:", verdicts.failed_before)
     if verdicts.flaky:
         yield "Flaky (failed, then passed unchanged): " + ", ".join(verdicts.flaky[:_NAMED])
-    told = verdicts.failed and all(test.message for test in verdicts.failed[:_SHOWN])
-    tail = output[-(_TAIL if told else _TAIL_WITHOUT_MESSAGES) :].strip()
+    told = ended and verdicts.failed and all(test.message for test in verdicts.failed[:_SHOWN])
+    tail = output[-(_TAIL if told else _LONG_TAIL) :].strip()
     yield f"The end of what the test command printed:\n{tail}" if tail else ""
 
 

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -20,12 +21,16 @@ from nodes.projects.runners import (
     refuses_additions,
     runner_command,
 )
+from nodes.projects.text_results import under_way
 from nodes.projects.types import Project
 
 _MEMORY_LIMIT = (
     "cat", "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
 )  # fmt: skip
 """Files of cgroups version 2 and version 1; one of them is missing."""
+
+STUCK_AFTER_S = 120.0
+"""A runner that prints every test is ended early if it stays silent and busy for so long."""
 
 _SHELL_NOT_RUNNABLE = (126, 127)
 _PYTEST_USAGE = 4
@@ -76,10 +81,15 @@ def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
     cases = read_cases(result, sandbox, by_test=command.by_test)
     shown = shlex.join(project.test)
     if reason := _killed(result, limit_s, sandbox):
-        failed = NodeResult.failure(f"{reason}: {shown!r} was killed", result.text)
+        during = under_way(result.text)
+        where = f" in the test {during!r}" if during else ""
+        failed = NodeResult.failure(f"{reason}{where}: {shown!r} was killed", result.text)
         return ProjectTestResult(failed, verdict=True, cases=cases, ended=False)
+    ended = command_result(result, project.test)
+    if result.exit_code > _KILLED and (during := under_way(result.text)):
+        ended = replace(ended, error=f"{ended.error}, in the test {during!r}")
     return ProjectTestResult(
-        command_result(result, project.test),
+        ended,
         verdict=True,
         cases=cases,
         ended=result.exit_code <= _KILLED,
@@ -89,7 +99,14 @@ def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
 
 def _exec(command: RunnerCommand, limit_s: float, sandbox: Sandbox) -> ExecResult:
     return sandbox.exec(
-        Command(argv=command.argv, env=command.env, timeout_s=limit_s, output_limit=OUTPUT_LIMIT)
+        Command(
+            argv=command.argv,
+            env=command.env,
+            timeout_s=limit_s,
+            output_limit=OUTPUT_LIMIT,
+            stuck_after_s=STUCK_AFTER_S if command.prints_each_test else None,
+            stacks=True,
+        )
     )
 
 
@@ -125,6 +142,8 @@ def _pytest_refusal(exit_code: int, text: str) -> str | None:
 
 def _killed(result: ExecResult, limit_s: float, sandbox: Sandbox) -> str | None:
     """Return the limit that the tests exceeded, or None."""
+    if result.stuck:
+        return f"the tests printed nothing for {STUCK_AFTER_S:g} s and kept a processor busy"
     if _hit_time_limit(result, limit_s):
         return f"the tests did not end within {limit_s:g} s"
     if not result.out_of_memory:
@@ -135,7 +154,7 @@ def _killed(result: ExecResult, limit_s: float, sandbox: Sandbox) -> str | None:
 
 
 def _hit_time_limit(result: ExecResult, limit_s: float) -> bool:
-    return result.timed_out and result.duration_ms >= round(limit_s * 1000)
+    return result.stuck or (result.timed_out and result.duration_ms >= round(limit_s * 1000))
 
 
 def no_tests(project: Project) -> str:

@@ -132,7 +132,7 @@ def _judged(tests: ProjectTestResult, verdicts: Verdicts, before: Verdicts) -> N
         passed = NodeResult.success(f"{verdicts}\n\n{by_exit_code.output}")
         return replace(passed, tests=verdicts)
     error = by_exit_code.error or "the tests that failed before do not pass now"
-    failed = NodeResult.failure(error, for_agent(verdicts, by_exit_code.output))
+    failed = NodeResult.failure(error, for_agent(verdicts, by_exit_code.output, ended=tests.ended))
     return replace(failed, tests=verdicts)
 
 

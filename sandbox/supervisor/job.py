@@ -16,6 +16,7 @@ from typing import Any
 
 from sandbox.supervisor.frames import CHUNK, INPUT, STDERR, STDOUT, TAKEN, WINDOW
 from sandbox.supervisor.process_tree import ProcessTree
+from sandbox.supervisor.stuck import StuckWatch
 
 KILLED = 128 + signal.SIGKILL
 READABLE, WRITABLE, PRIVATE = 0o640, 0o620, 0o600
@@ -38,6 +39,8 @@ class Job:
         self.loop, self.channel, self.tree = loop, channel, tree
         self.pid, self.stdin, self.status = 0, -1, 0
         self.ending = self.ended = self.timed_out = self.out_of_disk = self.input_ended = False
+        self.stuck, self.stacks = False, False
+        self.watch: StuckWatch | None = None
         self.pending = bytearray()
         self.credit = WINDOW
         self.left = {STDOUT: CHUNK, STDERR: CHUNK}
@@ -60,9 +63,13 @@ class Job:
         os.fchown(end, -1, self.tree.mark)
         os.fchmod(end, mode)
 
-    def begin(self, timeout_s: float | None, counted: KernelCounts, beside: Iterable[Job]) -> None:
+    def begin(self, request: dict[str, Any], counted: KernelCounts, beside: Iterable[Job]) -> None:
         self.began_at = self.ended_at = time.monotonic()
+        timeout_s, stuck_after_s = request["timeout_s"], request.get("stuck_after_s")
         self.deadline = math.inf if timeout_s is None else self.began_at + timeout_s
+        self.stacks = request.get("stacks", False)
+        if stuck_after_s is not None:
+            self.watch = StuckWatch(stuck_after_s, self.began_at)
         self.counted, self.alone = counted, True
         for other in beside:
             self.alone = other.alone = False
@@ -80,6 +87,7 @@ class Job:
         return {
             "exit_code": code,
             "timed_out": self.timed_out,
+            "stuck": self.stuck,
             "duration_ms": round((self.ended_at - self.began_at) * 1000),
             "killed_children": len(self.tree.seen - {self.pid}),
             "out_of_disk": self.out_of_disk,
@@ -137,6 +145,8 @@ class Job:
     def forward(self, kind: int) -> None:
         data = os.read(self.outputs[kind], min(CHUNK, self.credit, self.left[kind]))
         if data:
+            if self.watch is not None:
+                self.watch.written(time.monotonic())
             self.loop.send(kind, self.channel, data)
             self.credit -= len(data)
             if self.credit <= 0:

@@ -13,7 +13,15 @@ from sandbox.supervisor.disk import POLL_S
 from sandbox.supervisor.frames import CHUNK, DONE, STOP, shorten
 from sandbox.supervisor.job import Job, KernelCounts
 from sandbox.supervisor.launch import Launcher, LaunchFailed
-from sandbox.supervisor.process_tree import FIRST_MARK, MARKS, ProcessTree, children, has_orphans
+from sandbox.supervisor.process_tree import (
+    FIRST_MARK,
+    MARKS,
+    ProcessTree,
+    children,
+    has_orphans,
+    marked_processes,
+)
+from sandbox.supervisor.stuck import STACKS_S, ask_for_stacks
 from sandbox.supervisor.users import find_user
 
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
@@ -53,7 +61,7 @@ class Jobs:
         except OSError as error:
             self.say(channel, no_process(126, f"no process can be started: {error.strerror}"))
             return
-        job.begin(request["timeout_s"], self.counted(), self.channels.values())
+        job.begin(request, self.counted(), self.channels.values())
         try:
             job.pid = self.launcher.start(request, user, tree.mark, job.theirs)
         except LaunchFailed as failure:
@@ -96,12 +104,29 @@ class Jobs:
         """End jobs that are over their time, and continue to end those that are not gone yet."""
         for job in tuple(self.channels.values()):
             if not job.ending and now >= job.deadline:
-                job.timed_out = True
-                self.kill(job)
+                self.time_out(job, now)
+            elif not job.ending and self.is_stuck(job, now):
+                job.stuck = True
+                self.time_out(job, now)
             elif job.ending and not job.ended:
                 self.clear(job)
             elif job.ended and not job.outputs:
                 self.close(job)
+
+    def is_stuck(self, job: Job, now: float) -> bool:
+        watch = job.watch
+        if watch is None or job.timed_out or not watch.is_due(now):
+            return False
+        return watch.look(now, processes_of(job))
+
+    def time_out(self, job: Job, now: float) -> None:
+        """End a job; one that is to show its stacks gets a moment to write them."""
+        asked = job.stacks and not job.timed_out and ask_for_stacks(processes_of(job))
+        job.timed_out = True
+        if asked:
+            job.deadline = now + STACKS_S
+        else:
+            self.kill(job)
 
     def reap(self) -> None:
         """Reap every child that ended: leaders of jobs and orphans."""
@@ -185,6 +210,10 @@ class KernelCounter:
         """Return the number; 0 if the kernel does not count it."""
         words = [b"", *os.pread(self.file, CHUNK, 0).split()] if self.file >= 0 else []
         return int(words[words.index(self.name) + 1]) if self.name in words else 0
+
+
+def processes_of(job: Job) -> list[int]:
+    return [pid for pid, mark in marked_processes() if mark == job.tree.mark]
 
 
 def no_process(code: int, reason: str) -> dict[str, object]:

@@ -246,3 +246,51 @@ def test_a_scripted_answer_replaces_the_command() -> None:
             Command(argv=("deploy", "now")), lambda stream, data: seen.append((stream, data))
         )
     assert (result, seen) == (answer, [("stdout", b"scripted")])
+
+
+LOOP = "def test_loops():\n    while True: pass\n\n\ntest_loops()\n"
+NAPPING = "import time\n\n\ndef test_waits():\n    time.sleep(600)\n\n\ntest_waits()\n"
+
+
+def python(program: str, **limits: float) -> Command:
+    argv = ("python3", "-c", f"print('began', flush=True)\n{program}")
+    env = {"PYTHONFAULTHANDLER": "1"}
+    return Command(argv=argv, env=env, stacks=True, **limits)  # type: ignore[arg-type]  # numbers only
+
+
+def test_a_busy_command_that_writes_nothing_ends_early_with_its_stack(sandbox: Sandbox) -> None:
+    result = sandbox.exec(python(LOOP, timeout_s=LONG_S, stuck_after_s=2))
+    assert (result.stuck, result.timed_out, result.stdout) == (True, True, b"began\n")
+    assert b"in test_loops" in result.stderr
+
+
+def test_an_idle_command_that_writes_nothing_may_use_all_its_time(sandbox: Sandbox) -> None:
+    result = sandbox.exec(python(NAPPING, timeout_s=4, stuck_after_s=2))
+    assert (result.stuck, result.timed_out) == (False, True)
+
+
+def test_a_busy_command_that_writes_may_use_all_its_time(sandbox: Sandbox) -> None:
+    program = (
+        "import time\nend = time.time() + 4\nwhile time.time() < end: print('.', flush=True)\n"
+    )
+    result = sandbox.exec(python(program, timeout_s=LONG_S, stuck_after_s=2))
+    assert (result.stuck, result.ok) == (False, True)
+
+
+@pytest.mark.parametrize("line", ["exec python3 hang.py", "python3 hang.py; true"])
+def test_a_command_that_times_out_shows_the_stacks_of_its_processes(
+    sandbox: Sandbox, line: str
+) -> None:
+    sandbox.write_file("hang.py", f"print('began', flush=True)\n{NAPPING}".encode())
+    for limit_s in growing_limits(1):
+        command = Command(
+            argv=("sh", "-c", line),
+            env={"PYTHONFAULTHANDLER": "1"},
+            timeout_s=limit_s,
+            stacks=True,
+        )
+        result = sandbox.exec(command)
+        if b"began" in result.stdout:
+            break
+    assert (result.timed_out, result.exit_code) == (True, 137)
+    assert b"in test_waits" in result.stderr

@@ -5,12 +5,13 @@ from shlex import quote
 import pytest
 
 from contracts.errors import OptionInvalid
-from contracts.sandbox import ExecResult
+from contracts.sandbox import Command, ExecResult, OnOutput
 from nodes.projects.options import check_option
 from nodes.projects.testing import exec_tests
 from nodes.projects.work import run_tests
 from sandbox.scripted import ScriptedSandbox
-from tests.support.workspace import context, do, write
+from tests.support.waiting import growing_limits
+from tests.support.workspace import context, do, put_repo, write
 
 LOOK_FOR_CC = (
     "sh", "-c", 'for tool; do command -v "$tool" >/dev/null || echo "$tool"; done', "sh", "cc",
@@ -212,3 +213,59 @@ def test_a_src_layout_passes_its_tests(sandbox: ScriptedSandbox) -> None:
         "tests/test_shop.py": "from shop import PRICE\ndef test_it(): assert PRICE == 3\n",
     }
     assert do(run_tests, sandbox, files).status == "success"
+
+
+LOOPS = "def test_price():\n    while True: pass\n"
+
+
+def test_tests_that_hang_fail_with_the_test_under_way_and_its_stack(
+    sandbox: ScriptedSandbox,
+) -> None:
+    put_repo(sandbox, {"test_a.py": LOOPS})
+    for limit_s in growing_limits(2):
+        ran = exec_tests(context(sandbox, options={"test_timeout": str(limit_s)}), sandbox)
+        if "in the test 'test_price'" in str(ran.result.error):
+            break
+    assert (ran.verdict, ran.ended) == (True, False)
+    assert 'test_a.py", line 2 in test_price' in ran.result.output
+
+
+def test_a_busy_and_silent_test_run_fails_early_and_says_so() -> None:
+    result = ExecResult(exit_code=137, timed_out=True, stuck=True, duration_ms=121_000)
+    with ScriptedSandbox({("make", "test"): result}) as sandbox:
+        ran = exec_tests(context(sandbox, options={"test": "make test"}), sandbox)
+    assert ran.verdict
+    assert str(ran.result.error).startswith("the tests printed nothing for 120 s and kept a ")
+
+
+@pytest.mark.parametrize(
+    ("line", "after_s"),
+    [("python3 -m pytest -q", 120), ("go test ./...", 120), ("make test", None)],
+)
+def test_only_runners_that_print_every_test_are_ended_early(
+    line: str, after_s: float | None
+) -> None:
+    with Recording() as sandbox:
+        exec_tests(context(sandbox, options={"test": line}), sandbox)
+        (command,) = (one for one in sandbox.commands if one.stacks)
+    assert command.stuck_after_s == after_s
+
+
+def test_a_crash_names_the_test_under_way(sandbox: ScriptedSandbox) -> None:
+    crash = "import os, signal\ndef test_price():\n    os.kill(os.getpid(), signal.SIGSEGV)\n"
+    put_repo(sandbox, {"test_a.py": crash})
+    ran = exec_tests(context(sandbox), sandbox)
+    assert (ran.verdict, ran.ended) == (True, False)
+    assert str(ran.result.error).endswith("killed by SIGSEGV, in the test 'test_price'")
+
+
+class Recording(ScriptedSandbox):
+    """Keeps the commands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commands: list[Command] = []
+
+    def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
+        self.commands.append(command)
+        return super().exec(command, on_output)
