@@ -15,7 +15,7 @@ help:  ## List the targets
 
 setup: $(SYNCED) model engine  ## Bring environment, embedding model, Docker engine and base image up to date
 
-demo: setup  ## See a run end to end on a small repository with a failing test
+demo: $(SYNCED) engine  ## See a run end to end on a small repository with a failing test
 	@$(BIN)/harness demo
 
 test: setup  ## Run every test, with real containers, Prefect and a browser
@@ -37,7 +37,7 @@ clean:  ## Remove the environment and caches; engine, images and runs stay
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 model: $(SYNCED)
-	@$(UV_ENV) providers/make_model.sh
+	@$(BIN)/python -m providers.minilm
 
 engine: $(SYNCED)
 	@sandbox/install_engine.sh $(BIN)/python

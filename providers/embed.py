@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, Field
 
-from providers import mpnet
+from providers import minilm
 
-LOCAL_MODEL = mpnet.NAME
+LOCAL_MODEL = minilm.NAME
 """The model that needs no key and no network."""
 
 PRESETS: Mapping[str, tuple[str, int | None]] = {
-    "local": (LOCAL_MODEL, mpnet.DIMENSIONS),
+    "local": (LOCAL_MODEL, minilm.DIMENSIONS),
     "google": ("gemini/gemini-embedding-001", 768),
     "openai": ("text-embedding-3-small", 1536),
     "ollama": ("ollama/nomic-embed-text-v2-moe", None),

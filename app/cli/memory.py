@@ -13,7 +13,7 @@ from app.terminal.options import MAX_ROWS, AsJson
 from app.terminal.output import print_json, print_line, print_result, print_table
 from contracts.errors import OptionInvalid
 from flows.config.memory import load_memory_settings
-from flows.recall.library import configured_library, write_memory_table
+from flows.recall.library import configured_library, download_local_model, write_memory_table
 from memory.content import (
     parse_changes,
     parse_content,
@@ -48,8 +48,10 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing table.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the table [memory] of harness.toml."""
+    """Write the table [memory] of harness.toml; download the local embedding model."""
     path = write_memory_table(provider, model=model, force=force)
+    if provider == "local":
+        download_local_model()
     print_result({"config": str(path), "provider": provider}, f"wrote [memory] to {path}", as_json)
 
 

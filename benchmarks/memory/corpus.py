@@ -17,7 +17,7 @@ from memory.playbooks.library import Library
 from memory.tables import outdated_playbooks, playbook_words, playbooks, versions
 from memory.tables import playbook_vectors as vector_table
 from memory.types import PlaybookContent, PlaybookStep
-from providers import mpnet
+from providers import minilm
 
 VERBS = [
     "deploy",
@@ -102,9 +102,9 @@ def vectors(made: Sequence[PlaybookContent], seed: int = 0) -> list[Floats]:
     """A unit vector for each."""
     real = _embedded(tuple(text(content) for content in made[:REAL]))
     noise = np.random.default_rng(seed)
-    step = np.float32(APART / np.sqrt(mpnet.DIMENSIONS))
+    step = np.float32(APART / np.sqrt(minilm.DIMENSIONS))
     rest = [
-        real[number % len(real)] + step * noise.standard_normal(mpnet.DIMENSIONS, dtype=np.float32)
+        real[number % len(real)] + step * noise.standard_normal(minilm.DIMENSIONS, dtype=np.float32)
         for number in range(len(real), len(made))
     ]
     return [*real, *(vector / np.linalg.norm(vector) for vector in rest)]
@@ -113,7 +113,7 @@ def vectors(made: Sequence[PlaybookContent], seed: int = 0) -> list[Floats]:
 @cache
 def _embedded(texts: tuple[str, ...]) -> Floats:
     """Once: several benchmarks fill their stores with the same."""
-    return np.array(mpnet.embed(texts), dtype=np.float32)
+    return np.array(minilm.embed(texts), dtype=np.float32)
 
 
 def fill(library: Library, made: Sequence[PlaybookContent], made_vectors: Sequence[Floats]) -> None:

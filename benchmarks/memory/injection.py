@@ -22,7 +22,7 @@ from memory.notes.store import notebook_transaction
 from memory.scope import Scope
 from memory.tables import entries, entry_vectors
 from memory.types import Embedder
-from providers import mpnet
+from providers import minilm
 
 NOTES = 10_000
 EXAMPLES = 5_000
@@ -37,7 +37,7 @@ def rows() -> Iterator[Row]:
     """All entries for everyone, so that none is filtered out; then spread over scopes."""
     for spread, said in ((False, "all for everyone"), (True, "of 20 users, 5 companies")):
         with tempfile.TemporaryDirectory(prefix="harness-bench-") as folder:
-            model = Embedder(name=mpnet.NAME, embed=mpnet.embed)
+            model = Embedder(name=minilm.NAME, embed=minilm.embed)
             where = Path(folder) / "harness.db"
             with open_notebook(where, agents=AGENTS, embedder=model) as book:
                 fill(book, spread=spread)
@@ -57,7 +57,7 @@ def fill(book: Notebook, *, spread: bool) -> None:
     kept = [
         {
             "entry_key": number,
-            "model": mpnet.NAME,
+            "model": minilm.NAME,
             "dimensions": len(vector),
             "vector": np.asarray(vector, dtype="<f4").tobytes(),
         }
@@ -72,7 +72,7 @@ def _rows(book: Notebook, spread: str) -> Iterator[Row]:
     tasks = _tasks(ROUNDS + 20)
     for task in tasks[:20]:
         book.inject(ME, task)
-    embedding = times([timed(partial(mpnet.embed, [task])) for task in tasks[20:]])
+    embedding = times([timed(partial(minilm.embed, [task])) for task in tasks[20:]])
     injection = times([timed(partial(_inject, book, task)) for task in tasks[20:]])
     yield from _row(f"injection, {spread}", injection, embedding)
 

@@ -15,7 +15,7 @@ from benchmarks.memory import corpus
 from benchmarks.row import Row
 from memory.playbooks.library import open_library
 from memory.types import Embedder, PlaybookQuery
-from providers import mpnet
+from providers import minilm
 
 ADDED = 1_000
 SEARCHES = 200
@@ -40,9 +40,9 @@ class Stopwatch:
         self.spent_s = 0.0
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """As `mpnet.embed`."""
+        """As `minilm.embed`."""
         began = perf_counter()
-        made = mpnet.embed(texts)
+        made = minilm.embed(texts)
         self.spent_s += perf_counter() - began
         return made
 
@@ -109,7 +109,7 @@ def _ours() -> Taken:
     made = corpus.contents(2 * ADDED)
     by_text = {corpus.text(content): content for content in made}
     watch = Stopwatch()
-    model = Embedder(name=mpnet.NAME, embed=watch.embed)
+    model = Embedder(name=minilm.NAME, embed=watch.embed)
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as folder:
         home = Path(folder)
         with open_library(home / "harness.db", index=home / "index", embedder=model) as library:

@@ -23,7 +23,7 @@ from memory.notes.notebook import Notebook, open_notebook
 from memory.notes.types import BaseType, NoteContent
 from memory.scope import LEVELS, Scope
 from memory.types import Embedder
-from providers import mpnet
+from providers import minilm
 
 RULES = Path(__file__).with_name("notes.txt")
 ME = Scope(agent=NATIVE, user="ann", company="acme")
@@ -44,7 +44,7 @@ def rows() -> Iterator[Row]:
 
 @contextmanager
 def _book() -> Iterator[Notebook]:
-    model = Embedder(name=mpnet.NAME, embed=mpnet.embed)
+    model = Embedder(name=minilm.NAME, embed=minilm.embed)
     with (
         tempfile.TemporaryDirectory(prefix="harness-bench-") as folder,
         open_notebook(Path(folder) / "h.db", agents=(NATIVE,), embedder=model) as book,

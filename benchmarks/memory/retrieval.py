@@ -13,7 +13,7 @@ from typing import NamedTuple
 from benchmarks.row import Row
 from memory.playbooks.library import Library, open_library
 from memory.types import Embedder, PlaybookContent, PlaybookFilter, PlaybookQuery
-from providers import mpnet
+from providers import minilm
 
 CUT = 5
 FILLERS = ("please", "could", "somebody", "help", "today", "because", "great", "thanks", "urgent")
@@ -32,7 +32,7 @@ def rows() -> Iterator[Row]:
     lot = random.Random(3)  # noqa: S311 - the same lots each time, no secret
     contents, cases = read(PROCEDURES)
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as folder:
-        model = Embedder(name=mpnet.NAME, embed=mpnet.embed)
+        model = Embedder(name=minilm.NAME, embed=minilm.embed)
         home = Path(folder)
         with open_library(home / "harness.db", index=home / "index", embedder=model) as library:
             for content in contents:

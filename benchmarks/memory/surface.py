@@ -14,7 +14,7 @@ from benchmarks.row import Row
 from memory.playbooks.library import Library, open_library
 from memory.playbooks.render import render_playbooks
 from memory.types import Embedder, PlaybookContent, PlaybookQuery
-from providers import mpnet
+from providers import minilm
 
 SIZES = (1_000, 10_000, 100_000)
 ROUNDS = 300
@@ -62,13 +62,13 @@ def _measure(
 ) -> tuple[Times, Times]:
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as folder:
         home = Path(folder)
-        model = Embedder(name=mpnet.NAME, embed=mpnet.embed, max_distance=mpnet.MAX_DISTANCE)
+        model = Embedder(name=minilm.NAME, embed=minilm.embed)
         with open_library(home / "harness.db", index=home / "index", embedder=model) as library:
             corpus.fill(library, made[:size], vectors[:size])
             queries = _queries(ROUNDS + 20)
             for query in queries[:20]:
                 _surface(library, query)
-            embedding = [timed(partial(mpnet.embed, [query])) for query in queries[20:]]
+            embedding = [timed(partial(minilm.embed, [query])) for query in queries[20:]]
             surfacing = [timed(partial(_surface, library, query)) for query in queries[20:]]
     return times(embedding), times(surfacing)
 

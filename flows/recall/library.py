@@ -1,5 +1,6 @@
 """The memory that the settings name: open it, copy its database, write its table of settings."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +24,10 @@ from memory.database import back_up, database_file
 from memory.notes.notebook import Notebook, open_notebook
 from memory.playbooks.library import Library, open_library
 from memory.types import Embedder
-from providers import mpnet
+from providers import minilm
 from providers.embed import LOCAL_MODEL, PRESETS, litellm_name
+
+_log = logging.getLogger("memory.model")  # warnings of `memory` are shown at the terminal
 
 _KEYS = {"google": "GOOGLE_API_KEY", "openai": "OPENAI_API_KEY"}
 
@@ -109,6 +112,15 @@ def write_memory_table(provider: str, *, model: str = "", force: bool) -> Path:
     return path
 
 
+def download_local_model() -> None:
+    """Download the local embedding model if it is missing; a failure is a warning."""
+    if not minilm.is_installed():
+        try:
+            minilm.install()
+        except ModelUnavailable as error:
+            _log.warning("%s", error)
+
+
 def copy_database() -> Path:
     """Copy the SQLite database aside; return the folder with the copy.
 
@@ -133,7 +145,7 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     dimensions = wanted.dimensions or (length if model == usual else None)
     name = model if dimensions is None else f"{model}/{dimensions}"
     if model == LOCAL_MODEL:
-        return Embedder(name=name, embed=mpnet.embed, max_distance=mpnet.MAX_DISTANCE)
+        return Embedder(name=name, embed=minilm.embed)
     # A missing key must not stop a run: words are searched, and vectors are made later.
     for place, value in {"api_key": wanted.api_key, "url": wanted.url}.items():
         if missing := unset_variables(value, environment()):

@@ -14,7 +14,7 @@ from contracts.errors import (
     RunNotFound,
 )
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate, StoreCorrupt
-from providers import mpnet
+from providers import minilm
 from tests.support.app import Cli
 
 
@@ -268,8 +268,8 @@ def test_an_unavailable_model_is_reported_beside_the_result(
 ) -> None:
     set_up_logging(debug=False)
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "local")
-    monkeypatch.setattr(mpnet, "_model", mpnet._model.__wrapped__)  # forgets what it loaded
-    monkeypatch.setattr(mpnet, "model_folder", lambda: tmp_path)
+    monkeypatch.setattr(minilm, "_model", minilm._model.__wrapped__)  # forgets what it loaded
+    monkeypatch.setattr(minilm, "model_folder", lambda: tmp_path)
     kept = cli("add", "rotate keys", "--json")
     assert data(kept)["slug"] == "rotate-keys"
     assert "note: searching by words only until the model answers: no local" in kept.stderr

@@ -20,7 +20,7 @@ from flows.orchestration.tasks import memory_tasks, recall_markdown
 from flows.recall.library import configured_library
 from flows.recall.playbooks import MemoryUnavailable, RunMemory, run_memory
 from memory.types import PlaybookContent, PlaybookQuery, RecordedRun, Reflection
-from providers import mpnet
+from providers import minilm
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
 
@@ -130,7 +130,7 @@ def test_a_model_that_does_not_reflect_leaves_the_run_recorded(
 
 
 @pytest.mark.skipif(
-    not mpnet.is_installed(),
+    not minilm.is_installed(),
     reason="no package index was there to make the model from: set-up said so",
 )
 def test_the_cut_by_distance_is_that_of_the_model_in_use(own_home: Path) -> None:

@@ -11,7 +11,7 @@ from contracts.errors import OptionInvalid, RunNotFound
 from flows.config.settings import load_settings
 from flows.recall.curation import curate_run, curate_since, parse_age, rate_run, run_story
 from flows.recall.library import configured_notebook
-from providers import mpnet
+from providers import minilm
 from tests.support.flows import FOUND, answer
 
 
@@ -24,7 +24,7 @@ def test_a_run_is_curated_on_request(run: Callable[..., str], curator: Callable[
 
 
 @pytest.mark.skipif(
-    not mpnet.is_installed(),
+    not minilm.is_installed(),
     reason="no package index was there to make the model from: set-up said so",
 )
 def test_proposals_of_a_run_wait_for_a_person(

@@ -18,7 +18,7 @@ from memory.types import (
     PlaybookFilter,
     PlaybookQuery,
 )
-from providers import mpnet
+from providers import minilm
 from tests.support.memory import Open, WordEmbedder
 from tests.support.stores import new_store
 
@@ -244,11 +244,11 @@ def test_reindex_embeds_one_text_if_all_vectors_are_stored(
 
 
 @pytest.mark.skipif(
-    not mpnet.is_installed(),
+    not minilm.is_installed(),
     reason="no package index was there to make the model from: set-up said so",
 )
 def test_the_local_model_finds_a_playbook_that_shares_no_word(tmp_path: Path) -> None:
-    local = Embedder(name=mpnet.NAME, embed=mpnet.embed)
+    local = Embedder(name=minilm.NAME, embed=minilm.embed)
     with open_library(tmp_path / "h.db", index=tmp_path / "index", embedder=local) as library:
         wanted = library.create(
             PlaybookContent(
@@ -264,8 +264,8 @@ def test_the_local_model_finds_a_playbook_that_shares_no_word(tmp_path: Path) ->
 def test_a_missing_local_model_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(mpnet, "model_folder", lambda: tmp_path)
-    mpnet._model.cache_clear()
+    monkeypatch.setattr(minilm, "model_folder", lambda: tmp_path)
+    minilm._model.cache_clear()
     with pytest.raises(ModelUnavailable, match="make setup"):
-        mpnet.embed(["x"])
-    mpnet._model.cache_clear()
+        minilm.embed(["x"])
+    minilm._model.cache_clear()
