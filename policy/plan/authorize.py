@@ -195,6 +195,9 @@ class StepAuthorizer:
             )
         except ReferenceMissing as error:
             raise StepStopped("denied", denied, f"there is no value at /{error}") from error
+        # Nobody is asked about a call that could only fail; open content is not there yet.
+        if call.step.compose is None or call.proposed is not None:
+            resolved.operation.check(resolved.arguments)
         reply = self._approver.ask(request)
         if reply.status != "approved":
             raise StepStopped(reply.status, denied, reply.reason)

@@ -1,11 +1,14 @@
 """Operations on the workspace in the sandbox, and operations that lead out of it."""
 
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from json import dumps
 from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, Field
 
 from contracts.entity import Label
 from contracts.json import Json, json_digest
@@ -13,6 +16,7 @@ from contracts.sandbox import Command, ExecResult, Sandbox
 from contracts.tool import Denied
 from policy.authority import FileLabels, normalized_address
 from policy.errors import OperationFailed, WaitingForPerson
+from policy.plan.meetings import meeting_operation
 from policy.plan.registry import Arguments, Operation, operation, plain_json
 from policy.types import QUESTION_RULE, ApprovalRequest
 
@@ -23,6 +27,18 @@ WORKSPACE = "workspace"
 FILE_LIMIT = 1024 * 1024
 OUTPUT_LIMIT = 64 * 1024
 COMMAND_TIMEOUT_S = 600.0
+
+
+def _matching(pattern: str, what: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if re.fullmatch(pattern, text) is None:
+            raise ValueError(f"{text!r} is not {what}")
+        return text
+
+    return AfterValidator(check)
+
+
+WebAddress = Annotated[str, _matching(r"https?://[^\s\x00]+", "a URL of a web page")]
 FETCH_TIMEOUT_S = 60.0
 
 
@@ -89,7 +105,7 @@ def workspace_operations(
         return {"commit": run("git", "rev-parse", "HEAD").text}
 
     @operation(effect="egress", requires=["HTTP_FETCH"], label_of=_page_label)
-    def http_fetch(url: Annotated[str, "recipient"]) -> Json:
+    def http_fetch(url: Annotated[WebAddress, "recipient"]) -> Json:
         """Get a page by its URL; gives status and text."""
         # The request starts in the sandbox, so only the allowed hosts can be reached.
         script = files("policy").joinpath("inside_fetch.py").read_bytes()
@@ -99,7 +115,22 @@ def workspace_operations(
         status, _, text = _text(result.stdout).partition("\n")
         return {"status": int(status), "text": text}
 
-    return (read_file, search_code, write_file, run_command, git_commit, http_fetch)
+    notes = meeting_operation(sandbox, labels, place=WORKSPACE)
+    return (read_file, search_code, notes, write_file, run_command, git_commit, http_fetch)
+
+
+# A comma or a line break would add recipients that nobody approved.
+Address = Annotated[str, _matching(r"[^\s,;<>\"()@\x00]+@[^\s,;<>\"()@\x00]+", "one plain address")]
+Addresses = Address | Annotated[list[Address], Field(min_length=1)]
+OneLine = Annotated[str, _matching(r"[^\r\n\x00]*", "one line")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """A file of a mail."""
+
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +141,7 @@ class Mail:
     cc: tuple[str, ...] = ()
     subject: str = ""
     body: str = ""
+    attachments: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,13 +162,20 @@ def outside_operations(actions: OutsideActions, labels: FileLabels) -> tuple[Ope
 
     @operation(effect="egress", requires=["SEND_EMAIL"])
     def send_email(
-        to: Annotated[str | list[str], "recipient"],
-        subject: Annotated[str, "content"],
-        body: Annotated[object, "content"],
-        cc: Annotated[str | list[str] | None, "recipient"] = None,
+        to: Annotated[Addresses, "recipient"],
+        subject: Annotated[OneLine, "content"],
+        body: Annotated[object, "content"] = "",
+        attachment_ref: Annotated[object, "content"] = None,
+        cc: Annotated[Addresses | None, "recipient"] = None,
     ) -> Json:
-        """Send one mail; body may be a text or any result."""
-        mail = Mail(to=_addresses(to), cc=_addresses(cc), subject=subject, body=to_text(body))
+        """Send one mail; body and attachment_ref may be a text or any result."""
+        mail = Mail(
+            to=_addresses(to),
+            cc=_addresses(cc),
+            subject=subject,
+            body=to_text(body),
+            attachments=tuple(_attachments(attachment_ref)),
+        )
         actions.send(mail)
         return {"sent_to": [*mail.to, *mail.cc]}
 
@@ -197,6 +236,23 @@ def to_text(value: object) -> str:
     if isinstance(value, str):
         return value
     return dumps(plain_json(value), ensure_ascii=False, indent=1)
+
+
+def _attachments(value: object) -> Iterator[Attachment]:
+    """Yield a file for each item of a list; a note has the name of its file."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _attachments(one)
+    elif isinstance(value, Mapping) and isinstance(value.get("text"), str):
+        name = posixpath.basename(str(value.get("file") or "")) or "attachment.txt"
+        if name.casefold().endswith(".ics"):  # the text is that of one event
+            name = f"{value.get('title') or name}.txt"
+        yield Attachment(name=re.sub(r"[^\w. ()-]", "_", name), text=str(value["text"]))
+    elif value is not None:
+        is_text = isinstance(value, str)
+        yield Attachment(
+            name="attachment.txt" if is_text else "attachment.json", text=to_text(value)
+        )
 
 
 def _page_label(arguments: Arguments, _result: Json) -> Label:

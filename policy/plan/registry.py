@@ -101,15 +101,25 @@ class Operation:
         """Run the operation without asking the policy; only `StepAuthorizer` may call this.
 
         Raises:
-            OperationInvalid: an argument is missing, unknown or of the wrong type.
+            OperationInvalid: as `check`.
+        """
+        checked = self.check(arguments)
+        return self.run(**{name: getattr(checked, name) for name in self.roles})
+
+    def check(self, arguments: Arguments) -> BaseModel:
+        """Return the validated arguments.
+
+        Raises:
+            OperationInvalid: an argument is missing, unknown, or not what the operation takes.
         """
         try:
-            checked = self.arguments.model_validate(plain_json(arguments))
+            return self.arguments.model_validate(plain_json(arguments))
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = "/".join(str(part) for part in first["loc"])
-            raise OperationInvalid(f"{self.name}: argument /{place}: {first['msg']}") from error
-        return self.run(**{name: getattr(checked, name) for name in self.roles})
+            errors = error.errors(include_url=False)
+            # A union reports each of its types; a check of ours says what is wrong with the value.
+            first = next((one for one in errors if one["type"] == "value_error"), errors[0])
+            found = first["msg"].removeprefix("Value error, ")
+            raise OperationInvalid(f"{self.name}: argument /{first['loc'][0]}: {found}") from error
 
 
 class Registry:

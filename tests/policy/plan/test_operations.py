@@ -13,14 +13,15 @@ from contracts.tool import Allowed, Denied
 from policy.authority import Authority, FileLabels, matches_any
 from policy.log.events import Draft
 from policy.plan.executor import PlanRun
-from policy.plan.operations import Mail
+from policy.plan.operations import Attachment, Mail
 from policy.plan.plan_json import check_plan
 from policy.plan.plan_log import PlanLog
 from policy.plan.registry import Operation, Registry
 from policy.plan.resolve import PolicyContext, StepCall
 from policy.plan.step_check import check_step
-from policy.types import NO_APPROVER, Plan, PlanStep, Role
+from policy.types import NO_APPROVER, Approver, Plan, PlanStep, Role
 from sandbox.scripted import ScriptedSandbox
+from tests.support.desk import Clerk
 from tests.support.ready_calls import LABELS, Noted, ready_registry
 from tests.support.worlds import AUTHORITY, FOR_BOB, UNTRUSTED, plan
 
@@ -98,7 +99,11 @@ def test_restricted_data_goes_only_to_permitted_recipients(operation: Operation)
 
 
 def run(
-    text: str, registry: Registry, authority: Authority = GRANTED, label: Label = UNTRUSTED
+    text: str,
+    registry: Registry,
+    authority: Authority = GRANTED,
+    label: Label = UNTRUSTED,
+    approver: Approver = NO_APPROVER,
 ) -> PlanRun:
     agreed = plan(text)
     assert check_plan(agreed, registry, authority) == Allowed()
@@ -110,7 +115,7 @@ def run(
         authority,
         values={"place.workspace": place},
         log=PlanLog("r1", drafts.append),
-        approver=NO_APPROVER,
+        approver=approver,
     )
     for index in range(len(agreed.steps)):
         made.run_step(index)
@@ -136,6 +141,91 @@ def test_files_are_read_written_and_searched(sandbox: ScriptedSandbox) -> None:
     assert found == ({"path": "notes/q2.md", "line": "1", "text": "Q2 OKRs"},)
     run(one("write_file", path="a/b.txt", text="hello"), registry)
     assert sandbox.read_file("a/b.txt") == b"hello"
+
+
+CALENDAR = """BEGIN:VCALENDAR
+BEGIN:VEVENT
+SUMMARY:Q2 review
+DTSTART;TZID=Europe/Berlin:20250520T100000
+DESCRIPTION:The OKRs\\, one by o
+ ne\\nthen lunch
+END:VEVENT
+BEGIN:VEVENT
+SUMMARY:Lunch
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+def test_meeting_notes_are_found_in_notes_and_in_a_calendar(sandbox: ScriptedSandbox) -> None:
+    sandbox.write_file("notes/q2.md", b"OKRs: up by a third\n")
+    sandbox.write_file("notes/q3.md", b"Q3 only\n")
+    sandbox.write_file("code.py", b"# Q2 OKRs\n")
+    sandbox.write_file("team.ics", CALENDAR.encode())
+    found = result(
+        run(one("fetch_meeting_notes", topic="Q2 okrs"), ready_registry(sandbox, Noted()))
+    )
+    assert found == (
+        {"file": "notes/q2.md", "title": "q2", "text": "OKRs: up by a third\n"},
+        {"file": "team.ics", "title": "Q2 review", "start": "20250520T100000",
+         "text": "The OKRs, one by one\nthen lunch"},
+    )  # fmt: skip
+
+
+def test_each_meeting_note_has_the_tags_of_its_file(sandbox: ScriptedSandbox) -> None:
+    sandbox.write_file("hr/okrs.md", b"pay")
+    sandbox.write_file("okrs.md", b"goals")
+    steps = json.loads(one("fetch_meeting_notes", topic="okrs"))
+    made = run(json.dumps([{**steps[0], "data_caps": ["share_with:bob"]}]),
+               ready_registry(sandbox, Noted(), labels=LABELS))  # fmt: skip
+    values = made.context().values
+    labels = [item.label.caps for n in (0, 1) if isinstance(item := values[f"step0/{n}"], Entity)]
+    assert labels == [FOR_BOB.caps, frozenset()]
+
+
+def test_no_meeting_notes_on_a_topic_is_a_failed_step(sandbox: ScriptedSandbox) -> None:
+    outcome = run(
+        one("fetch_meeting_notes", topic="Q2"), ready_registry(sandbox, Noted())
+    ).outcomes[0]
+    assert (outcome.status, "no notes on 'Q2'" in outcome.reason) == ("failed", True)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("text", [Attachment(name="attachment.txt", text="text")]),
+        ({"k": 1}, [Attachment(name="attachment.json", text='{\n "k": 1\n}')]),
+        ([{"file": "a/../q2.md", "text": "x"}], [Attachment(name="q2.md", text="x")]),
+        ([{"file": "c.ics", "title": "Q2\n", "text": "x"}], [Attachment(name="Q2_.txt", text="x")]),
+    ],
+)
+def test_a_result_becomes_attachments(
+    sandbox: ScriptedSandbox, value: Json, expected: list[Attachment]
+) -> None:
+    actions = Noted()
+    step = one("send_email", to="a@example.org", subject="s", attachment_ref=value)
+    run(step, ready_registry(sandbox, actions))
+    assert list(actions.mails[0].attachments) == expected
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "found"),
+    [
+        ("send_email", {"to": "a@b.c\nx", "subject": "s"}, "'a@b.c\\nx' is not one plain address"),
+        ("send_email", {"to": ["a@b.c,d@e.f"], "subject": "s"}, "is not one plain address"),
+        ("send_email", {"to": "a@b.c", "subject": "s\nBcc: d@e.f"}, "is not one line"),
+        ("http_fetch", {"url": "file:///etc/passwd"}, "is not a URL of a web page"),
+    ],
+)
+def test_arguments_are_checked_before_anybody_is_asked(
+    sandbox: ScriptedSandbox, op: str, args: dict[str, Json], found: str
+) -> None:
+    registry = ready_registry(sandbox, Noted())
+    poor = replace(GRANTED, grants=frozenset())
+    clerk = Clerk("approved")
+    outcome = run(one(op, **args), registry, poor, approver=clerk.person).outcomes[0]
+    assert (outcome.status, clerk.asked) == ("failed", [])
+    assert found in outcome.reason
 
 
 def test_a_missing_file_is_a_failed_step(sandbox: ScriptedSandbox) -> None:
