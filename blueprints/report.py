@@ -76,4 +76,5 @@ def _report(node: Node, ctx: RunContext) -> NodeReport:
         tool_calls=result.tool_calls,
         decisions=result.decisions,
         tests=result.tests,
+        lacks=result.lacks,
     )

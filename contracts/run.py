@@ -55,7 +55,8 @@ class NodeResult:
     parallel and compete nodes set `lanes`: the results of their inner nodes by name. `usage`,
     `turns`, `tool_calls` (number of calls by tool) and `decisions` describe agents. `facts` are
     for later nodes; agents cannot set them. `tests` are the results of the project's tests if the
-    node ran them and their runner tells results by test.
+    node ran them and their runner tells results by test. `lacks` are programs that the sandbox does
+    not have, if that is why the node failed.
     """
 
     status: NodeStatus
@@ -70,6 +71,7 @@ class NodeResult:
     decisions: DecisionCounts = field(default_factory=DecisionCounts)
     facts: Mapping[str, str] = field(default_factory=dict)
     tests: Verdicts | None = None
+    lacks: tuple[str, ...] = ()
 
     @classmethod
     def success(cls, output: str = "") -> "NodeResult":
@@ -124,7 +126,8 @@ class RunContext:
 class NodeReport:
     """One node in a run's report.
 
-    `raised` is True if an exception ended the node, or a node inside it; `error` names it.
+    `raised` is True if an exception ended the node, or a node inside it; `error` names it. `lacks`
+    are programs that the sandbox does not have, if that is why the node failed.
     """
 
     name: str
@@ -140,6 +143,7 @@ class NodeReport:
     decisions: DecisionCounts = field(default_factory=DecisionCounts)
     raised: bool = False
     tests: Verdicts | None = None
+    lacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,16 @@
 """Node functions for preflight nodes, and conditions to skip a node."""
 
+import json
+import shlex
+from dataclasses import replace
+
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
 from nodes.changes import uncommitted_files
 from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
+from nodes.projects.declared import ENVIRONMENT
+from nodes.projects.ecosystems import package_of
 from nodes.types import NodeFunction, SkipCondition
 
 _PRINT_MISSING = 'for tool; do command -v "$tool" >/dev/null || echo "$tool"; done'
@@ -19,7 +25,8 @@ def has_tools(*names: str) -> NodeFunction:
         if not result.ok:
             return command_result(result, look.argv)
         if missing := result.text.split():
-            return NodeResult.failure(missing_tools_message(*missing))
+            error = missing_tools_message(*missing)
+            return replace(NodeResult.failure(error), lacks=tuple(missing))
         return NodeResult.success(f"found {', '.join(names)}")
 
     return check
@@ -32,10 +39,13 @@ def missing_programs_among(sandbox: Sandbox, *names: str) -> tuple[str, ...]:
 
 
 def missing_tools_message(*names: str) -> str:
-    """Return the error for programs that the sandbox lacks."""
+    """Return the error for programs that the sandbox lacks, with the packages that have them."""
+    named = [f"{name} ({package})" if (package := package_of(name)) else name for name in names]
+    packages = " ".join(dict.fromkeys(package_of(name) or name for name in names))
     return (
-        f"not in the sandbox: {', '.join(names)}. Programs come from the sandbox image: "
-        "set `sandbox.image` to one that has them, see docs/how-to/image.md"
+        f"not in the sandbox: {', '.join(named)}. Debian packages add programs: "
+        f"--set packages={shlex.quote(packages)}, or packages = {json.dumps(packages.split())} in "
+        f"the repository's {ENVIRONMENT}; see docs/how-to/image.md"
     )
 
 

@@ -1,12 +1,14 @@
 """The images that sandboxes start from, built when they are missing or outdated.
 
-The base image has what projects need; the agents image adds Node 22, `claude` and `pi`.
+The base image has what most projects need; the agents image adds Node 22, `claude` and `pi`; an
+image for a toolchain adds the packages that a project needs to either, and projects share it.
 """
 
 import hashlib
 import os
+import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,10 @@ OnLine = Callable[[str], None]
 
 BASE_IMAGE = "harness-base:latest"
 AGENTS_IMAGE = "harness-agents:latest"
+TOOLCHAIN_IMAGES = "harness-toolchain"
+"""Repository of the images for toolchains; the tag is a digest of base and packages."""
+PACKAGES_LABEL = "harness.packages"
+"""Label on an image for a toolchain: its packages."""
 RECIPE_LABEL = "harness.recipe"
 """Label on the image: a digest of the files it was built from."""
 
@@ -36,7 +42,10 @@ _NO_DOCS = tuple(
 )
 _FOLDER = Path(__file__).with_name("images")
 _LOCK = Path("~/.cache/harness/images.lock")
+_NPM = "npm:"
 _STAGE = "harness.stage=fetched"
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_OF_DOCKER = ("Removing intermediate container", " ---> ")
 _HOST_CA = "host-ca.pem"
 _HOST_CA_NAMES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
 
@@ -49,6 +58,8 @@ class ImageRecipe:
     files: tuple[str, ...]
     base: "ImageRecipe | None" = None
     folder: Path = _FOLDER
+    packages: tuple[str, ...] = ()
+    """Packages of Debian, and of npm with `npm:` before them."""
 
     def recipe(self) -> str:
         """Return the digest in the label of an up-to-date image."""
@@ -57,11 +68,26 @@ class ImageRecipe:
             digest.update((self.folder / file).read_bytes())
         if self.base is not None:
             digest.update(self.base.recipe().encode())
+        digest.update(" ".join(self.packages).encode())
         return digest.hexdigest()[:16]
 
 
 BASE_RECIPE = ImageRecipe(name=BASE_IMAGE, files=("base.Dockerfile", "editables.py"))
 AGENTS_RECIPE = ImageRecipe(name=AGENTS_IMAGE, files=("agents.Dockerfile",), base=BASE_RECIPE)
+
+
+def toolchain_recipe(base: ImageRecipe, packages: Collection[str]) -> ImageRecipe:
+    """Return the image with these packages besides those of `base`; without any, `base` itself."""
+    wanted = tuple(sorted(set(packages)))
+    if not wanted:
+        return base
+    digest = hashlib.sha256(" ".join((base.name, *wanted)).encode()).hexdigest()[:12]
+    return ImageRecipe(
+        name=f"{TOOLCHAIN_IMAGES}:{digest}",
+        files=("toolchain.Dockerfile",),
+        base=base,
+        packages=wanted,
+    )
 
 
 def ensure_image(
@@ -141,8 +167,8 @@ def _build(
         events = client.api.build(
             path=place,
             dockerfile=image.files[0],
-            buildargs={"BASE": base},
-            labels={RECIPE_LABEL: image.recipe()},
+            buildargs={"BASE": base, **_package_arguments(image)},
+            labels={RECIPE_LABEL: image.recipe(), PACKAGES_LABEL: " ".join(image.packages)},
             tag=image.name,
             network_mode="host",  # what the host can reach; also without a bridge
             nocache=fresh,  # else the cached layer keeps the packages of its day
@@ -153,6 +179,14 @@ def _build(
         with closing(events):
             for line in build_output(events, image.name):
                 on_line(line)
+
+
+def _package_arguments(image: ImageRecipe) -> dict[str, str]:
+    if not image.packages:
+        return {}
+    npm = [one.removeprefix(_NPM) for one in image.packages if one.startswith(_NPM)]
+    debian = [one for one in image.packages if not one.startswith(_NPM)]
+    return {"PACKAGES": " ".join(debian), "NPM": " ".join(npm)}
 
 
 def _host_ca() -> bytes:
@@ -172,8 +206,9 @@ def build_output(events: Iterator[dict[str, object]], image: str = BASE_IMAGE) -
     for event in events:
         if "error" in event:
             raise ImageUnavailable(f"building {image} failed: {last or event['error']}")
-        for line in filter(None, str(event.get("stream", "")).splitlines()):
-            last = line
+        text = _COLOUR.sub("", str(event.get("stream", "")))
+        for line in filter(str.strip, text.splitlines()):
+            last = last if line.startswith(_OF_DOCKER) else line
             yield line
 
 

@@ -10,7 +10,7 @@ from app.terminal.files import read_intent
 from app.terminal.live import live_view
 from app.terminal.output import print_json, print_line, print_message, print_report
 from blueprints.find import find_blueprint
-from contracts.errors import HarnessError, Interrupted, OptionInvalid, RunNotFound
+from contracts.errors import HarnessError, Interrupted, OptionInvalid, RunNotFound, Unavailable
 from contracts.run import RunReport
 from flows.config.settings import Settings, load_settings
 from flows.execution.wiring import build_dependencies, resolve_request
@@ -30,7 +30,8 @@ AllowChange = Annotated[
 ]
 
 EXIT_CODES = {"cancelled": 130, "waiting": 4}
-"""Exit codes by the status of an unsuccessful run; 1 for every other status."""
+"""Exit codes by the status of an unsuccessful run; 1 for every other status, but 3 if the sandbox
+lacked a program."""
 
 
 def run(
@@ -128,7 +129,12 @@ def run_request(
     report = _execute(request, settings, run_id, flow_run_id, as_json=as_json)
     _print(report, as_json=as_json)
     if report.status != "success":
-        raise typer.Exit(EXIT_CODES.get(report.status, 1))
+        raise typer.Exit(_exit_code(report))
+
+
+def _exit_code(report: RunReport) -> int:
+    lacks_programs = any(node.lacks for node in report.nodes if node.status == "failure")
+    return Unavailable.exit_code if lacks_programs else EXIT_CODES.get(report.status, 1)
 
 
 def _execute(

@@ -21,7 +21,7 @@ _READ_ONLY = ("read", "search", "shell(git log*)", "shell(git show*)", "shell(gi
 def run_baseline(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     """Run the tests to see which of them fail already; only a missing program is a failure."""
     tests = exec_tests(ctx, sandbox)
-    if tests.lacks_program:
+    if tests.result.lacks:
         return tests.result
     if not tests.cases:
         return NodeResult.success(tests.result.error or "the tests pass")

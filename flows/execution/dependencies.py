@@ -56,6 +56,11 @@ class RunDependencies:
     inspect_base: Callable[[ResolvedRequest, BaseCommit], BaseCommit]
     """Adds notices about links and secrets of a base commit, and decides whether the run has a way
     out of its sandbox."""
+    prepare_toolchain: Callable[
+        [ResolvedRequest, BaseCommit, Callable[[str], None]], ResolvedRequest
+    ]
+    """Adds what the project of the base commit needs in its sandbox to the request, and builds the
+    image with it; the last argument takes lines of the build."""
     open_sandbox: Callable[
         [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[OpenedSandbox]
     ]

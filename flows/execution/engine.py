@@ -132,6 +132,10 @@ def _run_nodes(
     """Open the agents and the sandbox, put the repository in, run the nodes, take the work out."""
     checkpoints, run_id = run.checkpoints, run.ctx.run_id
     saved = checkpoints.current
+    if saved.files is None:
+        request = dependencies.prepare_toolchain(
+            request, saved.base, lambda line: watch.on_line("sandbox", line)
+        )
     with (
         dependencies.open_agents(
             request, run_id, run.folder, watch.on_line, run.used_budget, checkpoints.talks

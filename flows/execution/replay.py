@@ -103,6 +103,9 @@ def _do(
 ) -> WorkCommit | None:
     run_id = new_run_id()
     branch = f"harness/{run_id}/{request.definition.name}"
+    request = dependencies.prepare_toolchain(
+        request, base, lambda line: watch.on_line("sandbox", line)
+    )
     with (
         dependencies.open_agents(
             request, run_id, folder, watch.on_line, UsedBudget(), NO_CONVERSATIONS

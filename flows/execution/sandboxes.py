@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from contracts.agents import CLI_AGENTS
 from contracts.errors import ImageUnavailable, RunNotResumable, Unavailable
 from contracts.sandbox import SnapshotId
 from flows.config.settings import Settings
 from flows.execution.dependencies import OpenedSandbox
 from flows.execution.egress import open_way_out
 from flows.execution.installs import Start
+from flows.execution.toolchain import image_recipe
 from flows.runs.home import home_owner
 from flows.runs.request import ResolvedRequest
 from nodes.projects.manifests import install_inputs
@@ -22,7 +22,7 @@ from sandbox.container import DockerSandbox
 from sandbox.egress import EgressEvent, OnEvent
 from sandbox.engine import DockerEngine
 from sandbox.environments import EnvironmentStore, environment_key
-from sandbox.images import AGENTS_RECIPE, BASE_RECIPE, ensure_image
+from sandbox.images import BASE_RECIPE, ImageRecipe, ensure_image
 from sandbox.reap import reap, remove_checkpoints
 from sandbox.repos import BaseCommit
 from sandbox.spec import SandboxSpec
@@ -46,7 +46,7 @@ def run_sandboxes(
     ) -> Iterator[OpenedSandbox]:
         docker = engine()
         if files is None:
-            spec = sandbox_spec(settings, docker, run_id, cli=bool(request.agents & CLI_AGENTS))
+            spec = sandbox_spec(settings, docker, run_id, image_recipe(request))
         else:
             try:
                 docker.layers(files)
@@ -73,24 +73,22 @@ def run_sandboxes(
 
 
 def sandbox_spec(
-    settings: Settings, docker: DockerEngine, run_id: str, *, cli: bool
+    settings: Settings, docker: DockerEngine, run_id: str, recipe: ImageRecipe = BASE_RECIPE
 ) -> SandboxSpec:
-    """Return the specification of a run's sandbox; with `cli` its image contains the agents'
-    programs.
+    """Return the specification of a run's sandbox from this image, unless the settings name one.
 
     Raises:
         ImageUnavailable, DockerUnavailable.
     """
-    return _spec(settings, run_id, sandbox_image(settings, docker, cli=cli))
+    return _spec(settings, run_id, sandbox_image(settings, docker, recipe))
 
 
-def sandbox_image(settings: Settings, docker: DockerEngine, *, cli: bool) -> str:
+def sandbox_image(settings: Settings, docker: DockerEngine, recipe: ImageRecipe) -> str:
     """Return the image that sandboxes start from; it is built if it is missing.
 
     Raises:
         ImageUnavailable, DockerUnavailable.
     """
-    recipe = AGENTS_RECIPE if cli else BASE_RECIPE
     return settings.sandbox.image or ensure_image(docker, recipe, on_line=lambda _: None)
 
 
@@ -103,9 +101,7 @@ def environment_finder(
         if not settings.sandbox.environments_mb:
             return None
         docker = engine()
-        image = docker.image(
-            sandbox_image(settings, docker, cli=bool(request.agents & CLI_AGENTS))
-        ).id
+        image = docker.image(sandbox_image(settings, docker, image_recipe(request))).id
         install, env = request.options.get("install", ""), settings.sandbox.env
         decisive = (image, install, json.dumps(env, sort_keys=True))
         key = environment_key(base, install_inputs, *decisive)

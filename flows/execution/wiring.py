@@ -23,6 +23,7 @@ from flows.execution.dependencies import RunDependencies, Tell
 from flows.execution.forge import pull_request_opener
 from flows.execution.installs import RunInstalls
 from flows.execution.sandboxes import environment_finder, run_sandboxes, snapshot_remover
+from flows.execution.toolchain import toolchain_preparer
 from flows.recall.notes import run_notes
 from flows.recall.playbooks import OpenTools, run_memory
 from flows.runs.checkpoint import UsedBudget
@@ -80,6 +81,7 @@ def build_dependencies(
         inspect_base=lambda request, base: inspected_base(
             base, request, load_policy_settings(), chosen.sandbox.egress
         ),
+        prepare_toolchain=toolchain_preparer(chosen, docker),
         open_sandbox=run_sandboxes(chosen, docker),
         find_start=environment_finder(chosen, store, docker),
         remove_environment=store.remove,

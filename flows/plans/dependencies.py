@@ -70,7 +70,7 @@ def _sandboxes(settings: Settings) -> Callable[[str], OpenSandbox]:
         @contextmanager
         def open_it(checkpoint: SnapshotId | None) -> Iterator[OpenedSandbox]:
             docker = docker_engine()
-            spec = sandbox_spec(settings, docker, run_id, cli=False)
+            spec = sandbox_spec(settings, docker, run_id)
             with (
                 DockerSandbox.start(docker, spec, checkpoint=checkpoint) as sandbox,
                 open_way_out(sandbox, wanted, (), on_event=lambda _: None) as env,

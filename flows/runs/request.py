@@ -182,6 +182,8 @@ class ResolvedRequest(RunRequest):
     definition: InstanceOf[Blueprint] = Field(exclude=True)
     way_out: bool = Field(default=True, exclude=True)
     """False: commands of the run reach no host, whatever the settings and the blueprint allow."""
+    toolchain: tuple[str, ...] = Field(default=(), exclude=True)
+    """Packages that the project needs in the sandbox, found in the base commit."""
 
     @property
     def agentic_nodes(self) -> list[Agentic]:

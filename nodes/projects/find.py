@@ -1,45 +1,82 @@
-"""Detect how the project in the sandbox is installed and tested."""
+"""Detect how a project is installed and tested."""
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from contracts.errors import OptionInvalid
 from contracts.run import RunContext
 from contracts.sandbox import Sandbox
-from nodes.projects.node import node_project
-from nodes.projects.options import command_option
+from nodes.projects.declared import Declared, declared
+from nodes.projects.ecosystems import ecosystems, may_be_sign, project_of
+from nodes.projects.options import command_option, folder_option, package_option
 from nodes.projects.python import is_clearly_python, python_project
-from nodes.projects.types import Project, ProjectFiles
+from nodes.projects.types import FACT_FIELDS, Project, ProjectFiles, sandbox_files
 
 PROJECT_FACT = "project"
 """The key of `Project.fact` in the facts of a preflight node."""
 
-_UNKNOWN = Project(kind="unknown", why="no pyproject.toml, setup.py, package.json or makefile")
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_TARGET = re.compile(r"^(test|tests|check)[ \t]*:(?!=)", re.MULTILINE)
+_MOST_FOLDERS = 50
+"""Folders that are looked at for a project, if the repository's own is none."""
 
 
 def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
-    """Return the project in the workspace. The options `install` and `test` override everything.
+    """Return the project in the workspace; see `detect`.
 
-    If there are files of several ecosystems, the first one with tests counts: Python, Node, make;
-    but Node comes first if only the names of test files suggest Python. The test command that a
-    preflight node found stays the same for the whole run, whatever agents change; the install
-    command is detected again.
+    The commands that a preflight node found stay the same for the whole run, whatever agents
+    change; only an install command that the repository does not itself name is detected again.
 
     Raises:
-        OptionInvalid: a quote in an option is not closed.
+        OptionInvalid: a quote in an option is not closed, or a path or package is none.
     """
-    files = ProjectFiles(sandbox)
-    python = python_project(files, sandbox.work_dir, online=can_fetch(ctx))
-    node, make = node_project(files), _make_project(files)
-    ordered = (python, node, make) if is_clearly_python(files) else (node, python, make)
-    kinds = [project for project in ordered if project is not None] or [_UNKNOWN]
     facts = (r.facts[PROJECT_FACT] for r in ctx.results.values() if PROJECT_FACT in r.facts)
     fact = next(facts, None)
-    project = _first_with_tests(kinds) if fact is None else _from_fact(fact, kinds)
-    return _with_options(project, ctx.options)
+    files, online = sandbox_files(sandbox), can_fetch(ctx)
+    if fact is None:
+        return detect(files, ctx.options, work_dir=sandbox.work_dir, online=online)
+    before = _from_fact(fact)
+    if before.declared:
+        return before
+    now = next(
+        (
+            one
+            for one in _kinds(_below(files, before.folder), sandbox.work_dir, online=online)
+            if one.kind == before.kind
+        ),
+        replace(before, install=None),
+    )
+    found = replace(
+        before,
+        env=now.env,
+        # An agent that deletes the install files must not turn "install" into "nothing to install".
+        install=now.install or before.install,
+        install_optional=now.install_optional,
+    )
+    return _with_options(found, ctx.options)
+
+
+def detect(
+    files: ProjectFiles, options: Mapping[str, str], *, work_dir: str, online: bool
+) -> Project:
+    """Return the project that these files of a repository are. Nothing of them is executed.
+
+    What the options say counts first, then the repository's `.harness/environment.toml`, then its
+    dev container, then the table of ecosystems: of several that fit the first with tests. If the
+    repository's own folder has no tests, the only folder inside that has some is the project.
+
+    Raises:
+        OptionInvalid: a quote in an option is not closed, or a path or package is none.
+    """
+    said = declared(files, online=online)
+    named = folder_option(options) or said.project
+    here = _below(files, named)
+    if named and not here.paths - {".git"}:
+        raise OptionInvalid(f"the project's folder {named!r} is not in the repository")
+    root = f"{work_dir}/{named}" if named else work_dir
+    project = replace(_choose(_kinds(here, root, online=online)), folder=named)
+    if project.test is None and not named and not (said.test or "test" in options):
+        project = _inside(files, work_dir, project, online=online)
+    return _with_options(_with_declared(project, said), options)
 
 
 def has_network(ctx: RunContext) -> bool:
@@ -52,31 +89,85 @@ def can_fetch(ctx: RunContext) -> bool:
     return has_network(ctx) or (ctx.installs is not None and ctx.installs.online)
 
 
-def _make_project(files: ProjectFiles) -> Project | None:
-    makefile = next((name for name in _MAKEFILES if name in files.names), None)
-    if makefile is None:
-        return None
-    targets = {match[1] for match in _TARGET.finditer(files.text(makefile))}
-    target = next((name for name in ("test", "tests", "check") if name in targets), None)
-    if target is None:
-        return Project(kind="make", why=f"{makefile} has no target test, tests or check")
-    return Project(kind="make", why=f"{makefile} has a target {target}", test=("make", target))
+def _below(files: ProjectFiles, folder: str) -> ProjectFiles:
+    return files.below(folder) if folder else files
 
 
-def _first_with_tests(kinds: Sequence[Project]) -> Project:
-    with_tests = next((project for project in kinds if project.test), None)
-    return with_tests or replace(kinds[0], why="; ".join(project.why for project in kinds))
+def _kinds(files: ProjectFiles, root: str, *, online: bool) -> list[Project]:
+    """Return what these files can be, the most likely first."""
+    python = python_project(files, root, online=online)
+    rows = [(row, project_of(row, files, online=online)) for row in ecosystems()]
+    own = [project for row, project in rows if project is not None and not row.wraps]
+    wrapping = [project for row, project in rows if project is not None and row.wraps]
+    if python is None:
+        return [*own, *wrapping]
+    first = [python, *own] if is_clearly_python(files) else [*own, python]
+    return [*first, *wrapping]
 
 
-def _from_fact(fact: str, kinds: Sequence[Project]) -> Project:
-    kind, why, test, install = json.loads(fact)
-    now = next((project for project in kinds if project.kind == kind), replace(_UNKNOWN, kind=kind))
-    # An agent that deletes the install files must not turn "install" into "nothing to install".
+def _choose(kinds: Sequence[Project]) -> Project:
+    """Return the first with tests; its `why` names the others with tests."""
+    tested = [project for project in kinds if project.test]
+    if not kinds:
+        return Project(kind="unknown", why="no file of an ecosystem that Harness knows")
+    if not tested:
+        return replace(kinds[0], why="; ".join(project.why for project in kinds))
+    first, *others = tested
+    if not others:
+        return first
+    also = ", ".join(f"{one.kind} ({one.why})" for one in others)
+    return replace(first, why=f"{first.why}; {also} would fit too")
+
+
+def _inside(files: ProjectFiles, work_dir: str, outer: Project, *, online: bool) -> Project:
+    """Return the one project with tests in the nearest folders inside, else `outer` with a word."""
+    found: list[Project] = []
+    for folder in _folders(files):
+        if found and folder.count("/") > found[0].folder.count("/"):
+            break
+        inner = _choose(_kinds(files.below(folder), f"{work_dir}/{folder}", online=online))
+        if inner.test is not None:
+            found.append(replace(inner, folder=folder))
+    match found:
+        case []:
+            return outer
+        case [only]:
+            return replace(only, why=f"{only.why} in {only.folder}, the only project with tests")
+        case _:
+            names = ", ".join(project.folder for project in found)
+            why = f"{outer.why}; there are projects in {names}: --set project=PATH chooses one"
+            return replace(outer, why=why)
+
+
+def _folders(files: ProjectFiles) -> Iterator[str]:
+    """Yield folders that a project's file suggests, the nearest first."""
+    split = (path.rpartition("/") for path in files.own)
+    folders = {folder for folder, _, name in split if folder and may_be_sign(name)}
+    yield from sorted(folders, key=lambda folder: (folder.count("/"), folder))[:_MOST_FOLDERS]
+
+
+def _from_fact(fact: str) -> Project:
+    data = json.loads(fact)
+    if isinstance(data, list):  # from a run that an earlier version stopped
+        data = dict(zip(("kind", "why", "test", "install"), data, strict=True))
+    fields = {name: data[name] for name in FACT_FIELDS if name in data}
+    for name in ("test", "install"):
+        fields[name] = tuple(fields[name]) if fields[name] else None
+    return Project(**fields)
+
+
+def _with_declared(project: Project, said: Declared) -> Project:
+    why = f"{project.why}; {said.source} says more" if said.source else project.why
     return replace(
-        now,
+        project,
         why=why,
-        test=tuple(test) if test else None,
-        install=now.install or (tuple(install) if install else None),
+        test=said.test or project.test,
+        install=said.install or project.install,
+        install_optional=said.install_optional if said.install else project.install_optional,
+        declared=bool(said.install),
+        packages=tuple(dict.fromkeys((*project.packages, *said.packages))),
+        test_timeout_s=said.test_timeout_s,
+        notices=said.notices,
     )
 
 
@@ -87,4 +178,5 @@ def _with_options(project: Project, options: Mapping[str, str]) -> Project:
     if "test" in options:
         why = f"{project.why}; overridden by --set test"
         project = replace(project, test=command_option(options["test"]), why=why)
-    return project
+    more = package_option(options)
+    return replace(project, packages=tuple(dict.fromkeys((*project.packages, *more))))

@@ -7,12 +7,14 @@ output names it. A name counts if output and exit code agree and the sandbox has
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, ExecResult, Sandbox
 from nodes.checks import has_tools, missing_programs_among, missing_tools_message
 from nodes.node_sandbox import discard_output
+from nodes.projects.ecosystems import package_of
 from nodes.projects.types import Project
 from nodes.text import strip_control_characters
 
@@ -84,7 +86,7 @@ def missing_test_runner(project: Project, ctx: RunContext, sandbox: Sandbox) -> 
     look = Command(argv=(program, "-c", f"import {module}"), env=project.env)
     found = sandbox.exec(look, discard_output)
     error = f"the sandbox has no {module}: use an image that has it, or --set test=COMMAND"
-    return None if found.ok else NodeResult.failure(error, found.text)
+    return None if found.ok else replace(NodeResult.failure(error, found.text), lacks=(module,))
 
 
 def missing_installer(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult | None:
@@ -102,21 +104,23 @@ def _missing(program: str, ctx: RunContext, sandbox: Sandbox) -> NodeResult | No
     return found if found.status == "failure" else None
 
 
-def missing_programs(result: ExecResult, project: Project, sandbox: Sandbox) -> str | None:
-    """Return the error if a command failed because the sandbox lacks a program, else None."""
+def missing_programs(result: ExecResult, sandbox: Sandbox) -> tuple[str, ...]:
+    """Return the programs whose absence made a command fail."""
     if result.ok or result.timed_out or result.out_of_memory:
-        return None
+        return ()
     named = dict.fromkeys(_named_programs(result))
-    missing = missing_programs_among(sandbox, *named) if named else ()
-    if not missing:
-        return None
+    return missing_programs_among(sandbox, *named) if named else ()
+
+
+def missing_message(missing: tuple[str, ...], project: Project) -> str:
+    """Return the error for programs that a project's command lacks."""
     if project.kind != "node":
         return missing_tools_message(*missing)
     install = repr(shlex.join(project.install)) if project.install else "which this project lacks"
     return (
         f"neither in node_modules/.bin nor in the sandbox: {', '.join(missing)}. A package comes "
-        f"with the install ({install}), any other program with the sandbox image: see "
-        "docs/how-to/image.md"
+        f"with the install ({install}), any other program with a Debian package: "
+        f"--set packages={shlex.quote(' '.join(package_of(one) or one for one in missing))}"
     )
 
 

@@ -1,6 +1,7 @@
 """Run options that override how a project is installed and tested."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from contracts.errors import OptionInvalid
 from nodes.commands import parse_command_line
@@ -11,10 +12,18 @@ TEST_TIMEOUT_S = 600.0
 MAX_TEST_TIMEOUT_S = 24 * 3600.0
 
 _TEST_TIMEOUT = "test_timeout"
+_PROJECT = "project"
+_PACKAGES = "packages"
+_PACKAGE = re.compile(
+    r"(npm:(@[a-z0-9._-]+/)?[a-z0-9._-]+(@[\w.^~-]+)?|[a-z0-9][a-z0-9+.-]+(/[a-z-]+)?)"
+)
+_MOST_PACKAGES = 60
 
 PROJECT_OPTIONS = {
     "install": "command that installs the project; empty installs nothing",
     "test": "command that tests the project; empty means that it has no tests",
+    _PROJECT: "folder of the project, if it is not the repository's own",
+    _PACKAGES: "Debian packages that the sandbox needs, such as 'less graphviz'",
     _TEST_TIMEOUT: f"time limit of one test run in seconds; default {TEST_TIMEOUT_S:g}",
 }
 """Options (`--set`) of every blueprint that installs and tests a project."""
@@ -26,21 +35,65 @@ def check_option(name: str, value: str) -> None:
     Raises:
         OptionInvalid: a command has an unclosed quote, or the time limit is not a valid number.
     """
-    if name == _TEST_TIMEOUT:
-        time_limit_s({name: value})
-    else:
-        command_option(value)
+    match name:
+        case "test_timeout":
+            time_limit_s({name: value})
+        case "project":
+            folder_option({name: value})
+        case "packages":
+            package_option({name: value})
+        case _:
+            command_option(value)
 
 
-def time_limit_s(options: Mapping[str, str]) -> float:
-    """Return the time limit of one test run in seconds.
+def folder_option(options: Mapping[str, str]) -> str:
+    """Return the project's folder, relative to the repository; empty for the repository's own.
+
+    Raises:
+        OptionInvalid: it is no folder inside the repository.
+    """
+    folder = options.get(_PROJECT, "").strip().removeprefix("./").rstrip("/")
+    if folder.startswith("/") or {"..", ".git"} & set(folder.split("/")):
+        raise OptionInvalid(
+            f"--set {_PROJECT}={folder}: give a folder inside the repository, such as packages/api"
+        )
+    return "" if folder == "." else folder
+
+
+def package_option(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the packages of the option.
+
+    Raises:
+        OptionInvalid: a name is not that of a package.
+    """
+    return check_packages(options.get(_PACKAGES, "").split(), where=f"--set {_PACKAGES}")
+
+
+def check_packages(names: Sequence[str], *, where: str) -> tuple[str, ...]:
+    """Return the names of packages; those of npm have `npm:` before them.
+
+    Raises:
+        OptionInvalid: a name is not that of a package, or there are too many.
+    """
+    for name in names:
+        if not _PACKAGE.fullmatch(name):
+            raise OptionInvalid(
+                f"{where}: {name!r} is not the name of a Debian package, such as libxml2-utils"
+            )
+    if len(names) > _MOST_PACKAGES:
+        raise OptionInvalid(f"{where}: {len(names)} packages, at most {_MOST_PACKAGES}")
+    return tuple(names)
+
+
+def time_limit_s(options: Mapping[str, str], declared_s: float | None = None) -> float:
+    """Return the time limit of one test run in seconds; `declared_s` is the repository's own.
 
     Raises:
         OptionInvalid: the option is not a number above 0 and at most a day.
     """
     value = options.get(_TEST_TIMEOUT)
     if value is None:
-        return TEST_TIMEOUT_S
+        return declared_s or TEST_TIMEOUT_S
     try:
         limit_s = float(value)
     except ValueError:

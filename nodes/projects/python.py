@@ -12,8 +12,7 @@ import re
 import shlex
 from pathlib import PurePosixPath
 
-from contracts.sandbox import Command
-from nodes.node_sandbox import discard_output
+from nodes.projects.ecosystems import PYTHON, PYTHON_SIGNS, ecosystem, toolchain
 from nodes.projects.python_requirements import (
     declares_dependencies,
     extras_for_tests,
@@ -30,7 +29,7 @@ _PIP = (
 )
 _OFFLINE = "--no-index --no-build-isolation --no-deps"
 
-_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "pytest.ini")
+_MARKERS = PYTHON_SIGNS
 _MAY_NAME_PYTEST = (*_MARKERS, ".pytest.ini", "Pipfile", "conftest.py", "tests/conftest.py")
 _REQUIREMENTS = re.compile(r"(requirements/)?[\w.-]*requirements[\w.-]*\.(txt|in)|requirements/.*")
 _IMPORTS_TESTS = re.compile(r"^\s*(import|from)\s+(unittest|pytest)\b", re.MULTILINE)
@@ -38,14 +37,6 @@ _TEST_FUNCTION = re.compile(r"^(async )?def test(?!_suite\b)", re.MULTILINE)
 _TEST_FILE = re.compile(r"test_\w*\.py|\w+_test\.py|tests?\.py")
 _TEST_FOLDER = re.compile(r"([\w-]+/)?tests?")
 _MAX_TEST_FILES_READ = 10
-
-_IGNORED = (".?*", "node_modules", "vendor", "third_party", "testdata", "fixtures")
-_PRUNED = [word for name in _IGNORED for word in ("-name", name, "-o")][:-1]
-_WANTED = ("-name", "*test*.py", "-o", "-name", "__init__.py")
-_LIST_TESTS = Command(
-    argv=("find", ".", "(", *_PRUNED, ")", "-prune", "-o", "(", *_WANTED, ")", "-print0"),
-    output_limit=1024 * 1024,
-)
 
 _PYTEST_INI = ("pytest.ini", ".pytest.ini")
 _OTHER_INI = (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest"))
@@ -80,6 +71,7 @@ def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Proje
         test=test,
         env={**NO_BYTECODE, "PYTHONPATH": f"{source}:{site}" if installable else source},
         install_optional=not online,
+        packages=toolchain(ecosystem(PYTHON), files),
     )
 
 
@@ -134,12 +126,11 @@ def _unittest_command(files: ProjectFiles) -> tuple[str, ...] | None:
 
     Discovery matches one file name pattern, and it only descends into packages.
     """
-    listed = files.sandbox.exec(_LIST_TESTS, discard_output)
-    paths = {PurePosixPath(name) for name in listed.stdout.decode("utf-8", "replace").split("\0")}
+    paths = {PurePosixPath(name) for name in files.own if name.endswith(".py")}
     tests = [path for path in paths if _TEST_FILE.fullmatch(path.name)]
     packages = {path.parent for path in paths if path.name == "__init__.py"}
     patterns = {"test*.py" if path.name.startswith("test") else "*_test.py" for path in tests}
-    if listed.truncated or len(patterns) != 1:
+    if len(patterns) != 1:
         return None
     first = tests[0].parent
     start = next(  # the deepest folder that contains all test files

@@ -11,8 +11,9 @@ from contracts.sandbox import Command, ExecResult, Sandbox
 from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
 from nodes.projects.cases import Cases
+from nodes.projects.ecosystems import ecosystems
 from nodes.projects.find import find_project
-from nodes.projects.missing import missing_programs
+from nodes.projects.missing import missing_message, missing_programs
 from nodes.projects.options import time_limit_s
 from nodes.projects.runners import (
     OUTPUT_LIMIT,
@@ -46,9 +47,9 @@ _KILLED = 128
 class ProjectTestResult(NamedTuple):
     """Result of a test command.
 
-    `verdict` is True if it says whether the tests pass; `lacks_program` if it does not because the
-    sandbox lacks a program. `cases` are empty if the runner tells nothing by test. `ended` is
-    False if the command was killed, so that some tests may not have run.
+    `verdict` is True if it says whether the tests pass. `cases` are empty if the runner tells
+    nothing by test. `ended` is False if the command was killed, so
+    that some tests may not have run.
     """
 
     result: NodeResult
@@ -56,7 +57,6 @@ class ProjectTestResult(NamedTuple):
     cases: Cases = MappingProxyType({})
     ended: bool = True
     duration_ms: int = 0
-    lacks_program: bool = False
 
 
 def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
@@ -68,16 +68,17 @@ def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
     project = find_project(ctx, sandbox)
     if project.test is None:
         return ProjectTestResult(NodeResult.failure(no_tests(project)), verdict=False)
-    limit_s = time_limit_s(ctx.options)
+    limit_s = time_limit_s(ctx.options, project.test_timeout_s)
     command = runner_command(project, ctx, sandbox)
-    result = _exec(command, limit_s, sandbox)
+    result = _exec(command, project.cwd, limit_s, sandbox)
     if refuses_additions(result):
         command = RunnerCommand(project.test, project.env, by_test=False, prints_each_test=False)
-        result = _exec(command, limit_s, sandbox)
-    missing = missing_programs(result, project, sandbox)
-    if reason := missing or _no_verdict(result, limit_s):
+        result = _exec(command, project.cwd, limit_s, sandbox)
+    missing = missing_programs(result, sandbox)
+    reason = missing_message(missing, project) if missing else _no_verdict(result, limit_s)
+    if reason:
         failed = NodeResult.failure(f"the tests could not be run: {reason}", result.text)
-        return ProjectTestResult(failed, verdict=False, lacks_program=missing is not None)
+        return ProjectTestResult(replace(failed, lacks=missing), verdict=False)
     cases = read_cases(result, sandbox, by_test=command.by_test)
     shown = shlex.join(project.test)
     if reason := _killed(result, limit_s, sandbox):
@@ -97,10 +98,11 @@ def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
     )
 
 
-def _exec(command: RunnerCommand, limit_s: float, sandbox: Sandbox) -> ExecResult:
+def _exec(command: RunnerCommand, cwd: str | None, limit_s: float, sandbox: Sandbox) -> ExecResult:
     return sandbox.exec(
         Command(
             argv=command.argv,
+            cwd=cwd,
             env=command.env,
             timeout_s=limit_s,
             output_limit=OUTPUT_LIMIT,
@@ -160,7 +162,7 @@ def _hit_time_limit(result: ExecResult, limit_s: float) -> bool:
 def no_tests(project: Project) -> str:
     """Return the error for a project without a known way to test it."""
     return (
-        f"no way to test this project was found ({project.why}). Looked for pytest and unittest "
-        "in Python files, a test script in package.json and a test target in a makefile; "
-        "set one with --set test=…"
+        f"no way to test this project was found ({project.why}). Harness knows the files of "
+        f"{', '.join(row.name for row in ecosystems())}; --set test=COMMAND names the tests, "
+        "--set project=PATH the project's folder"
     )

@@ -1,15 +1,15 @@
 """A detected project, and the files that it is detected from."""
 
 import json
+import re
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from configparser import ConfigParser
 from configparser import Error as IniError
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
 
 from contracts.errors import SandboxFileError
 from contracts.json import as_mapping
@@ -19,11 +19,19 @@ from nodes.node_sandbox import discard_output
 MAX_TEXT_BYTES = 256 * 1024
 """A larger file is treated as missing."""
 
-_FIND = ("find", ".", "-mindepth", "1", "-maxdepth", "2", "-not", "-path", "./.git/*", "-not")
-_LIST = Command(argv=(*_FIND, "-path", "./node_modules/*", "-print0"), output_limit=1024 * 1024)
+_CUT = ("(", "-path", "./.git/*", "-o", "-path", "*/node_modules/*", ")", "-prune", "-o")
+_LIST = Command(
+    argv=("find", ".", "-mindepth", "1", *_CUT, "-print0"), output_limit=8 * 1024 * 1024
+)
+_NOT_ITS_OWN = re.compile(r"(^|/)(\.[^/]+|node_modules|vendor|third_party|testdata|fixtures)/")
+_TOP_LEVELS = 2
 
-ProjectKind = Literal["python", "node", "make", "unknown"]
 ParsedTable = Mapping[str, object]
+
+FACT_FIELDS = (
+    "kind", "why", "test", "install", "env", "install_optional", "declared", "folder",
+    "test_timeout_s",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,26 +39,45 @@ class Project:
     """How a project is installed and tested. `why` names the evidence.
 
     `install=None`: there is nothing to install. `test=None`: no way to test was found. `env` is
-    set for both commands. `install_optional`: the tests can run if the install fails.
+    set for both commands, which run in `folder`; empty is the repository's own. `install_optional`:
+    the tests can run if the install fails. `declared`: the repository itself names the install.
+    `packages` are the Debian packages of the toolchain, and npm packages with `npm:` before them.
     """
 
-    kind: ProjectKind
+    kind: str
     why: str
     install: tuple[str, ...] | None = None
     test: tuple[str, ...] | None = None
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     install_optional: bool = False
+    declared: bool = False
+    folder: str = ""
+    packages: tuple[str, ...] = ()
+    test_timeout_s: float | None = None
+    notices: tuple[str, ...] = ()
+    """What the repository asks for and does not get."""
 
     @property
     def fact(self) -> str:
         """The part that later nodes rely on, whatever agents do to the files."""
-        return json.dumps([self.kind, self.why, self.test, self.install])
+        found = asdict(replace(self, env=dict(self.env)))
+        return json.dumps({name: found[name] for name in FACT_FIELDS})
+
+    @property
+    def cwd(self) -> str | None:
+        """The folder of both commands, as `Command` takes it."""
+        return self.folder or None
 
     def __str__(self) -> str:
-        """Return three lines for people and prompts; both commands can be pasted into a shell."""
-        return (
-            f"{self.kind} project: {self.why}\n"
-            f"install: {self._line(self.install)}\ntest: {self._line(self.test)}"
+        """Return lines for people and prompts; both commands can be pasted into a shell."""
+        where = f" in {self.folder}" if self.folder else ""
+        return "\n".join(
+            (
+                f"{self.kind} project{where}: {self.why}",
+                f"install: {self._line(self.install)}",
+                f"test: {self._line(self.test)}",
+                *self.notices,
+            )
         )
 
     def _line(self, argv: tuple[str, ...] | None) -> str:
@@ -61,27 +88,37 @@ class Project:
 
 @dataclass(frozen=True)
 class ProjectFiles:
-    """Names and texts of files in the workspace's top two levels.
+    """Names and texts of a project's files, in a sandbox or in a commit.
 
     The files are untrusted: they are parsed, never executed. A file that is missing, too large,
     not regular or not parsable reads as empty.
     """
 
-    sandbox: Sandbox
+    paths: frozenset[str]
+    """Files and folders at any depth, relative to the project's folder. `.git` is among them, its
+    content is not."""
+    read: Callable[[str], bytes]
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Paths relative to the workspace. `.git` is listed, its contents are not."""
-        listed = self.sandbox.exec(_LIST, discard_output).stdout.decode("utf-8", "replace")
-        return frozenset(name.removeprefix("./") for name in listed.split("\0") if name)
+        """The paths in the top two levels."""
+        return frozenset(path for path in self.paths if path.count("/") < _TOP_LEVELS)
+
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """The paths without hidden folders and folders for copies of other projects."""
+        return frozenset(path for path in self.paths if not _NOT_ITS_OWN.search(path))
+
+    def below(self, folder: str) -> "ProjectFiles":
+        """Return the files of a project in a folder of this one."""
+        start = f"{folder}/"
+        inside = (path.removeprefix(start) for path in self.paths if path.startswith(start))
+        return ProjectFiles(
+            frozenset(inside) | self.paths & {".git"}, lambda n: self.read(start + n)
+        )
 
     def text(self, name: str) -> str:
-        if name not in self.names:
-            return ""
-        try:
-            return self.sandbox.read_file(name, MAX_TEXT_BYTES).decode("utf-8", "replace")
-        except SandboxFileError:
-            return ""
+        return self.read(name).decode("utf-8", "replace") if name in self.paths else ""
 
     def toml(self, name: str) -> ParsedTable:
         try:
@@ -102,6 +139,20 @@ class ProjectFiles:
         except (IniError, ValueError):
             return ConfigParser()
         return parser
+
+
+def sandbox_files(sandbox: Sandbox) -> ProjectFiles:
+    """Return the files in the workspace."""
+    listed = sandbox.exec(_LIST, discard_output).stdout.decode("utf-8", "replace")
+    paths = frozenset(name.removeprefix("./") for name in listed.split("\0") if name)
+
+    def read(name: str) -> bytes:
+        try:
+            return sandbox.read_file(name, MAX_TEXT_BYTES)
+        except SandboxFileError:
+            return b""
+
+    return ProjectFiles(paths, read)
 
 
 def table_at(data: object, *keys: str) -> ParsedTable:

@@ -11,9 +11,14 @@ from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
 from nodes.projects.find import PROJECT_FACT, can_fetch, find_project
 from nodes.projects.manifests import package_indexes
-from nodes.projects.missing import missing_installer, missing_programs, missing_test_runner
+from nodes.projects.missing import (
+    missing_installer,
+    missing_message,
+    missing_programs,
+    missing_test_runner,
+)
 from nodes.projects.testing import exec_tests, no_tests
-from nodes.projects.types import Project, ProjectFiles
+from nodes.projects.types import Project, sandbox_files
 from nodes.projects.verdicts import judge_again
 
 INSTALL_TIMEOUT_S = 1800.0
@@ -103,7 +108,7 @@ def _network(ctx: RunContext, sandbox: Sandbox) -> Iterator[Mapping[str, str] | 
     if ctx.installs is None or not ctx.installs.online:
         yield {}
         return
-    with ctx.installs.network(package_indexes(ProjectFiles(sandbox).names)) as env:
+    with ctx.installs.network(package_indexes(sandbox_files(sandbox).names)) as env:
         yield env
 
 
@@ -113,19 +118,25 @@ def _run_install(
     if project.install is None:
         return NodeResult.skipped("nothing to install")
     result = sandbox.exec(
-        Command(argv=project.install, env={**project.env, **env}, timeout_s=INSTALL_TIMEOUT_S)
+        Command(
+            argv=project.install,
+            cwd=project.cwd,
+            env={**project.env, **env},
+            timeout_s=INSTALL_TIMEOUT_S,
+        )
     )
     if result.ok:
         lacking = None if project.install_optional else missing_test_runner(project, ctx, sandbox)
         if lacking is None and ctx.installs is not None:
             ctx.installs.keep(project.install, after=ctx.results.keys())
         return lacking or NodeResult.success(result.text)
-    missing = missing_programs(result, project, sandbox)
-    if project.install_optional and not required and missing is None:
+    missing = missing_programs(result, sandbox)
+    if project.install_optional and not required and not missing:
         return NodeResult.success(f"{_NOT_INSTALLED}\n\n{result.text}")
     failed = command_result(result, project.install)
-    if missing is not None:
-        return NodeResult.failure(f"{failed.error}: {missing} ({_HINT})", failed.output)
+    if missing:
+        error = f"{failed.error}: {missing_message(missing, project)} ({_HINT})"
+        return replace(NodeResult.failure(error, failed.output), lacks=missing)
     hint = _HINT if can_fetch(ctx) else _OFFLINE_HINT
     return NodeResult.failure(f"{failed.error} ({hint})", failed.output)
 

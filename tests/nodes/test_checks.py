@@ -25,7 +25,7 @@ def test_has_tools_lists_all_missing_tools(sandbox: ScriptedSandbox) -> None:
 
 
 def test_has_tools_explains_how_to_add_a_tool(sandbox: ScriptedSandbox) -> None:
-    assert "sandbox image" in (run(has_tools("nope"), sandbox).error or "")
+    assert "--set packages=nope" in (run(has_tools("nope"), sandbox).error or "")
 
 
 def test_has_tools_never_runs_a_name_as_shell(sandbox: ScriptedSandbox) -> None:

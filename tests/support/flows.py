@@ -59,6 +59,7 @@ def scripted_shop(*, replay: Path | None = None) -> RunDependencies:
 
     return replace(
         build_dependencies(load_settings(), replay=replay),
+        prepare_toolchain=lambda request, *_: request,
         open_sandbox=open_sandbox,
         find_start=lambda _, __: None,
         remove_snapshots=lambda _, __: None,
