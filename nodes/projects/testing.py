@@ -12,6 +12,7 @@ from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
 from nodes.projects.cases import Cases
 from nodes.projects.find import find_project
+from nodes.projects.leftovers import exec_without_traces
 from nodes.projects.missing import missing_programs
 from nodes.projects.options import time_limit_s
 from nodes.projects.runners import (
@@ -98,7 +99,7 @@ def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
 
 
 def _exec(command: RunnerCommand, limit_s: float, sandbox: Sandbox) -> ExecResult:
-    return sandbox.exec(
+    return exec_without_traces(
         Command(
             argv=command.argv,
             env=command.env,
@@ -106,7 +107,8 @@ def _exec(command: RunnerCommand, limit_s: float, sandbox: Sandbox) -> ExecResul
             output_limit=OUTPUT_LIMIT,
             stuck_after_s=STUCK_AFTER_S if command.prints_each_test else None,
             stacks=True,
-        )
+        ),
+        sandbox,
     )
 
 
