@@ -13,6 +13,10 @@ DEFAULT_FILE_LIMIT = 64 * 1024 * 1024
 """Largest file in bytes that `read_file` returns by default."""
 
 
+EXCLUDES = ".git/harness-exclude"
+"""File of the workspace with the paths that installs and tests wrote, which git then ignores."""
+
+
 class CommitAuthor(NamedTuple):
     """Author of a commit."""
 

@@ -13,7 +13,14 @@ from os import fsdecode
 from contracts.errors import GitFailed, WorkRefused
 from contracts.false_changes import falsely_modified
 from contracts.run import DiffStat
-from contracts.sandbox import DEFAULT_AUTHOR, DEFAULT_OUTPUT_LIMIT, Command, ExecResult, Sandbox
+from contracts.sandbox import (
+    DEFAULT_AUTHOR,
+    DEFAULT_OUTPUT_LIMIT,
+    EXCLUDES,
+    Command,
+    ExecResult,
+    Sandbox,
+)
 from sandbox.bundles import bundle_base, unbundle_work
 from sandbox.diffs import diff, diff_stat
 from sandbox.git import TIMEOUT_S, branch_ref, error_text, our_repository
@@ -100,6 +107,7 @@ def clone_into_sandbox(sandbox: Sandbox, base: BaseCommit, branch: str) -> None:
     sandbox.write_file(".git/info/exclude", "\n".join((*JUNK, "")).encode())
     _git(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
     sandbox.write_file(".git/packed-refs", packed.tags)
+    _git(sandbox, "config", "core.excludesFile", f"{sandbox.work_dir}/{EXCLUDES}")
     _git(sandbox, "config", "user.name", DEFAULT_AUTHOR.name)
     _git(sandbox, "config", "user.email", DEFAULT_AUTHOR.email)
     _git(sandbox, "checkout", "--quiet", "--force", "-b", branch, base.commit)
@@ -242,14 +250,17 @@ def reset_index(sandbox: Sandbox) -> tuple[str, ...]:
 
 
 def ignored_files_notice(sandbox: Sandbox) -> tuple[str, ...]:
-    """Return a notice that names the ignored files that the base did not have, except JUNK.
+    """Return a notice that names the ignored files that the base did not have.
+
+    Except JUNK, and what installs and tests wrote.
 
     Raises:
         SandboxLost: the sandbox is gone.
     """
     no_junk = (f":(exclude,glob)**/{name}{'**' * name.endswith('/')}" for name in JUNK)
     selection = ("--others", "--ignored", "--exclude-standard", "-z", "--", ".", *no_junk)
-    found = _try_git(sandbox, "ls-files", *selection, output_limit=LIST_LIMIT)
+    only_own = ("-c", "core.excludesFile=/dev/null")
+    found = _try_git(sandbox, *only_own, "ls-files", *selection, output_limit=LIST_LIMIT)
     paths = [path for path in found.stdout.split(b"\0") if path]
     if not found.ok or not paths:
         return ()

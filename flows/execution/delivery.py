@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from contracts.errors import ForgeRefused, HarnessError, SandboxLost, WorkRefused
-from contracts.run import NodeResult, RunReport
+from contracts.run import NodeResult, RunReport, without_attempt
 from contracts.sandbox import PersistentSandbox, Sandbox
 from flows.execution.dependencies import RunDependencies
 from flows.runs.checkpoints import Checkpoints
@@ -33,6 +33,10 @@ class Delivery:
         self.pushed = False
         self.pull_request: str | None = None
         self.notices: tuple[str, ...] = ()
+        self._agents = {node.name for node in request.agentic_nodes}
+        began = {*checkpoints.current.talks, *map(without_attempt, checkpoints.current.results)}
+        self.agent_began = not self._agents.isdisjoint(began)
+        """True once an agent has worked, or may have, also before a resume."""
         self._request = request
         self._checkpoints = checkpoints
         self._base = checkpoints.current.base
@@ -40,7 +44,11 @@ class Delivery:
 
     def collect(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
         """Take the work out of the sandbox. `ended` holds the results after the last node, else
-        None."""
+        None. There is none if the blueprint has agents and none of them began."""
+        if self._agents and not self.agent_began:
+            if ended is not None:
+                self._checkpoints.save(replace(self._checkpoints.current, ended=dict(ended)))
+            return
         about = self._request.intent or self._request.definition.description
         message = f"harness: {truncate_middle(strip_control_characters(about), MESSAGE_CAP)}"
         self.work = collect_work(sandbox, self._base, self.branch, message=message)

@@ -154,7 +154,7 @@ def _run_nodes(
         notes = run.events.recording_notes(run.notes)
         run_node = NodeRunner(
             sandbox,
-            _ending_installs(installs, with_notes(run_agent, notes, request, run_id)),
+            _after_installs(installs, run, with_notes(run_agent, notes, request, run_id)),
             wrap=checkpoints.perform(make_wrapper(), request.model),
             listener=watch,
             redact=dependencies.redact,
@@ -207,11 +207,12 @@ def _sandbox_with_repository(
         yield opened, installs
 
 
-def _ending_installs(installs: RunInstalls, run_agent: RunAgent) -> RunAgent:
-    """Return `run_agent`, which first ends the network of installs."""
+def _after_installs(installs: RunInstalls, run: RunState, run_agent: RunAgent) -> RunAgent:
+    """Return `run_agent`, which first ends the network of installs. From then on there is work."""
 
     def run_it(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         installs.agent_begins()
+        run.delivery.agent_began = True
         return run_agent(node, ctx, sandbox)
 
     return run_it

@@ -13,6 +13,7 @@ from nodes.node_sandbox import discard_output
 from nodes.projects.cases import Cases
 from nodes.projects.ecosystems import ecosystems
 from nodes.projects.find import find_project
+from nodes.projects.leftovers import exec_without_traces
 from nodes.projects.missing import missing_message, missing_programs
 from nodes.projects.options import time_limit_s
 from nodes.projects.runners import (
@@ -99,7 +100,7 @@ def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
 
 
 def _exec(command: RunnerCommand, cwd: str | None, limit_s: float, sandbox: Sandbox) -> ExecResult:
-    return sandbox.exec(
+    return exec_without_traces(
         Command(
             argv=command.argv,
             cwd=cwd,
@@ -108,7 +109,8 @@ def _exec(command: RunnerCommand, cwd: str | None, limit_s: float, sandbox: Sand
             output_limit=OUTPUT_LIMIT,
             stuck_after_s=STUCK_AFTER_S if command.prints_each_test else None,
             stacks=True,
-        )
+        ),
+        sandbox,
     )
 
 

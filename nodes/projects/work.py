@@ -10,6 +10,7 @@ from contracts.sandbox import Command, Sandbox
 from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
 from nodes.projects.find import PROJECT_FACT, can_fetch, find_project
+from nodes.projects.leftovers import exec_without_traces
 from nodes.projects.manifests import package_indexes
 from nodes.projects.missing import (
     missing_installer,
@@ -117,13 +118,14 @@ def _run_install(
 ) -> NodeResult:
     if project.install is None:
         return NodeResult.skipped("nothing to install")
-    result = sandbox.exec(
+    result = exec_without_traces(
         Command(
             argv=project.install,
             cwd=project.cwd,
             env={**project.env, **env},
             timeout_s=INSTALL_TIMEOUT_S,
-        )
+        ),
+        sandbox,
     )
     if result.ok:
         lacking = None if project.install_optional else missing_test_runner(project, ctx, sandbox)
