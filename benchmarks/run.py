@@ -13,6 +13,7 @@ from benchmarks.agents import rows as agents
 from benchmarks.chaos import rows as chaos
 from benchmarks.events import rows as events
 from benchmarks.gateway import rows as gateway
+from benchmarks.learning import rows as learning
 from benchmarks.memory import rows as memory
 from benchmarks.operate import rows as operate
 from benchmarks.pages import rows as pages
@@ -28,6 +29,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {
     "agents": agents.rows,
     "events": events.rows,
     "memory": memory.rows,
+    "learning": learning.rows,
     "policy": policy.rows,
     "pages": pages.rows,
     "operate": operate.rows,

@@ -13,6 +13,7 @@ from memory.content import content_json, content_of
 from memory.database import read_transaction
 from memory.errors import NoteNotFound
 from memory.export_lines import (
+    AgentSettingsLine,
     EntryLine,
     ExecutionLine,
     ExportLine,
@@ -22,7 +23,13 @@ from memory.export_lines import (
     read_line,
 )
 from memory.notes import store as note_store
-from memory.notes.agent_settings import check_agent
+from memory.notes.agent_settings import (
+    AgentSettings,
+    check_agent,
+    list_settings,
+    read_settings,
+    save_settings,
+)
 from memory.notes.content import entry_content_json, kind_of
 from memory.notes.notebook import Notebook
 from memory.notes.store import list_note_types, notebook_transaction
@@ -55,7 +62,7 @@ class Imported:
 
 
 def export_store(library: Library) -> Iterator[str]:
-    """Yield a line for each playbook, execution, own note type, note and example.
+    """Yield a line for each playbook, execution, own note type, agent's settings, note and example.
 
     Archived playbooks and the history of all entries are included.
 
@@ -70,6 +77,8 @@ def export_store(library: Library) -> Iterator[str]:
         for note_type in list_note_types(connection):
             if not note_type.standard:
                 yield export_line(note_type)
+        for settings in list_settings(connection):
+            yield export_line(settings)
         for row in connection.execute(note_store.select_entries().order_by(entries.c.key)).all():
             entry = note_store.entry_from_row(row)
             yield export_line(entry, note_store.entry_history(connection, entry.key))
@@ -88,6 +97,8 @@ def import_store(library: Library, book: Notebook, lines: Iterable[str]) -> Impo
     """
     read = [read_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     for line in read:
+        if isinstance(line, AgentSettingsLine):
+            check_agent(line.settings.agent, book.agents)
         if isinstance(line, EntryLine) and line.content.scope.agent is not None:
             check_agent(line.content.scope.agent, book.agents)
     done: dict[str, list[str]] = {name: [] for name in Imported.__dataclass_fields__}
@@ -100,6 +111,8 @@ def import_store(library: Library, book: Notebook, lines: Iterable[str]) -> Impo
                 case NoteTypeLine(note_type=note_type):
                     how = _import_note_type(connection, note_type)
                     done[how].append(note_type.name)
+                case AgentSettingsLine(settings=settings):
+                    done[_import_settings(connection, settings, at)].append(settings.agent)
                 case PlaybookLine():
                     playbook, how = _import_playbook(connection, line, at)
                     done[how].append(playbook.slug)
@@ -118,7 +131,7 @@ def import_store(library: Library, book: Notebook, lines: Iterable[str]) -> Impo
 def _order(line: ExportLine) -> tuple[int, int, int]:
     """Sort key: playbooks before their executions, the highest version and counts first."""
     match line:
-        case NoteTypeLine():
+        case NoteTypeLine() | AgentSettingsLine():
             return (0, 0, 0)
         case PlaybookLine(counts=counts):
             return (1, -line.version, -counts.successes - counts.partials - counts.failures)
@@ -134,6 +147,18 @@ def _import_note_type(connection: Connection, note_type: NoteType) -> str:
     # A standard type cannot be removed, so a file must not make one.
     connection.execute(insert(note_types).values(**vars(replace(note_type, standard=False))))
     return "created"
+
+
+def _import_settings(connection: Connection, wanted: AgentSettings, at: datetime) -> str:
+    here = read_settings(connection, wanted.agent)
+    if vars(replace(here, version=0, updated_at=None)) == vars(
+        replace(wanted, version=0, updated_at=None)
+    ):
+        return "unchanged"
+    if here.version >= wanted.version:
+        return "kept"
+    save_settings(connection, replace(wanted, version=here.version), at)
+    return "updated" if here.version else "created"
 
 
 def _import_playbook(
@@ -221,6 +246,7 @@ def _import_entry(connection: Connection, book: Notebook, line: EntryLine) -> st
             source_run=line.source_run,
             confidence=line.confidence,
             flags=flags,
+            evidence=line.evidence,
         )
         # The id, times and versions are those of the export.
         values = {"id": line.id, "version": line.version, "created_at": line.created_at}

@@ -1,6 +1,7 @@
 """Lines of an export of the store, JSON of one type each, and their validation on import.
 
-`{"format": 4, "type": "playbook" | "execution" | "note" | "example" | "note_type", …}`. An import
+`{"format": 4, "type": "playbook" | "execution" | "note" | "example" | "note_type" |
+"agent_settings", …}`. An import
 takes nothing on trust: every field has a limit, and unknown fields are refused.
 """
 
@@ -29,6 +30,7 @@ from memory.content import (
     validate_content,
 )
 from memory.errors import PlaybookInvalid
+from memory.notes.agent_settings import AgentSettings, check_settings
 from memory.notes.content import (
     check_agent_may_write,
     check_content,
@@ -161,6 +163,7 @@ class EntryLine(_Line, frozen=True):
     source_run: _RunId | None = None
     confidence: int | None = Field(default=None, ge=0, le=100)
     flags: list[_Flag] = Field(default=[], max_length=100)
+    evidence: str = Field(default="", max_length=10_000, pattern=_NO_NUL)
     history: list[_EntryVersion] = []
     created_at: _Timestamp
     updated_at: _Timestamp
@@ -184,7 +187,14 @@ class NoteTypeLine(_Line, frozen=True):
     note_type: Annotated[NoteType, AfterValidator(check_note_type)]
 
 
-ExportLine = PlaybookLine | ExecutionLine | EntryLine | NoteTypeLine
+class AgentSettingsLine(_Line, frozen=True):
+    """How many notes and examples an agent is given."""
+
+    type: Literal["agent_settings"] = "agent_settings"
+    settings: Annotated[AgentSettings, AfterValidator(check_settings)]
+
+
+ExportLine = PlaybookLine | ExecutionLine | EntryLine | NoteTypeLine | AgentSettingsLine
 
 _LINE: TypeAdapter[ExportLine] = TypeAdapter(Annotated[ExportLine, Field(discriminator="type")])
 
@@ -214,7 +224,7 @@ def read_line(number: int, line: str) -> ExportLine:
 
 
 def export_line(
-    item: Playbook | Execution | NoteType | Entry,
+    item: Playbook | Execution | NoteType | AgentSettings | Entry,
     history: Iterable[PlaybookVersion] | Iterable[EntryVersion] = (),
 ) -> str:
     """Return an item of the store as a line, a playbook or an entry with its history."""
@@ -232,9 +242,11 @@ def export_line(
             type_, document = "execution", {"execution": to_json(item)}
         case NoteType():
             type_, document = "note_type", {"note_type": to_json(item)}
+        case AgentSettings():
+            type_, document = "agent_settings", {"settings": to_json(item)}
         case entry:
             type_ = kind_of(entry)
-            facts = ("id", "version", "author", "source_run", "confidence", "flags")
+            facts = ("id", "version", "author", "source_run", "confidence", "flags", "evidence")
             document = to_json(entry, *facts, *times)
             document |= {"content": entry_content_json(entry), "history": versions}
     text = json.dumps({"format": FORMAT, "type": type_, **document}, ensure_ascii=False)
@@ -245,6 +257,7 @@ def count_by_type(lines: Iterable[str]) -> dict[str, int]:
     """Return how many of these exported lines there are of each type."""
     names = {"playbook": "playbooks", "execution": "executions", "note": "notes"}
     names |= {"example": "examples", "note_type": "note_types"}
+    names |= {"agent_settings": "settings of agents"}
     found = Counter(json.loads(line)["type"] for line in lines)
     return {name: found[type_] for type_, name in names.items()}
 

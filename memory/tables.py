@@ -227,6 +227,7 @@ entries = Table(
     Column("protection", String(16), nullable=False),
     Column("confidence", Integer),
     Column("flags", JSON, nullable=False),
+    Column("evidence", Text, nullable=False, default="", server_default=""),
     Column("digest", String(32), nullable=False),
     Column("author", String(16), nullable=False),
     Column("author_name", String(255), nullable=False),

@@ -4,16 +4,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import chain
-from math import sqrt
+from math import inf, sqrt
 from typing import Literal, NamedTuple
 
 from contracts.chat import Embed
+from memory.errors import PlaybookInvalid
 
 PlaybookStatus = Literal["draft", "active", "archived"]
 Outcome = Literal["success", "partial", "failure", "pending", "neutral"]
-ResultGroup = Literal["proven", "mixed", "untested", "failed"]
+ResultGroup = Literal["proven", "promising", "untested", "failing"]
 SearchArm = Literal["words", "vectors"]
 Vector = Sequence[float]
+
+
+def _check_ranges(given: object, **ranges: tuple[float, float]) -> None:
+    """Refuse a number out of its range, NaN included."""
+    for name, (low, high) in ranges.items():
+        value = getattr(given, name)
+        if value is not None and not low <= value <= high:
+            expected = f"from {low:g} to {high:g}" if high < inf else f"{low:g} or more"
+            raise PlaybookInvalid(f"{name} is {value}; it must be {expected}")
 
 
 class Interval(NamedTuple):
@@ -23,7 +33,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def wilson(successes: int, failures: int) -> Interval:
+def wilson(successes: float, failures: float) -> Interval:
     """Return Wilson's score interval of a success rate; (0, 1) without any outcome."""
     n, z = successes + failures, 1.96
     if n == 0:
@@ -35,7 +45,7 @@ def wilson(successes: int, failures: int) -> Interval:
     return Interval(max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale))
 
 
-def wilson_lower_bound(successes: int, failures: int) -> float:
+def wilson_lower_bound(successes: float, failures: float) -> float:
     """Return the lower bound of Wilson's interval; 0 without any outcome."""
     return wilson(successes, failures).low
 
@@ -176,6 +186,10 @@ class Reflection:
     what_failed: tuple[str, ...] = ()
     improvements: tuple[str, ...] = ()
     should_update: bool = True
+    """False: a person refused it, or nothing is to be changed."""
+    title: str = ""
+    """Title of a new playbook for the improvements. Empty: they are about the execution's playbook,
+    or about its task if it has none."""
     told: tuple[str, ...] = ()
     """Texts of `what_failed` that a person wrote or approved: prompts of other runs may hold
     them. The name is part of the stored JSON."""
@@ -229,16 +243,27 @@ class PlaybookQuery:
     max_distance: float | None = None
     """Cosine distance above which vectors do not match. None: the embedder's own limit."""
     confidence_weight: float = 0.0
+    optimistic: bool = False
+    """Blend in the upper end of the interval whose lower end is the confidence, so that a playbook
+    without executions is not ranked last."""
+
+    def __post_init__(self) -> None:
+        _check_ranges(
+            self, limit=(0, inf), min_score=(0, 1), max_distance=(0, 2), confidence_weight=(0, 1)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupThresholds:
-    """Confidence thresholds of the result groups, see `search.result_group`."""
+    """Confidence thresholds of the result groups, see `usefulness.result_group`."""
 
     proven_min: float = 0.5
     """Lowest confidence of a proven playbook."""
     failed_max: float = 0.3
-    """Highest confidence, over the latest executions only, of a failed playbook."""
+    """Highest confidence, of the latest executions by their weight, of a failing playbook."""
+
+    def __post_init__(self) -> None:
+        _check_ranges(self, proven_min=(0, 1), failed_max=(0, 1))
 
 
 class ArmRank(NamedTuple):
@@ -246,6 +271,13 @@ class ArmRank(NamedTuple):
 
     rank: int
     score: float
+
+
+class Observation(NamedTuple):
+    """A text about executions. `run_id` names the run that it was concluded from, if any."""
+
+    text: str
+    run_id: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,9 +289,9 @@ class SearchResult:
     relevance: float
     """Fused score of both arms, 0 to 1, before confidence is blended in."""
     arm_ranks: Mapping[SearchArm, ArmRank]
-    lessons: tuple[str, ...] = ()
+    lessons: tuple[Lesson, ...] = ()
     """Lessons of the playbook, the most similar to the query first."""
-    failure_texts: tuple[str, ...] = ()
+    failure_texts: tuple[Observation, ...] = ()
     """Why the latest executions failed, as far as a person approved the texts. Set, like
     `has_run_text`, only in grouped results."""
     has_run_text: bool = False
@@ -272,18 +304,18 @@ class GroupedResults:
 
     query: str
     proven: tuple[SearchResult, ...] = ()
-    mixed: tuple[SearchResult, ...] = ()
+    promising: tuple[SearchResult, ...] = ()
     untested: tuple[SearchResult, ...] = ()
-    failed: tuple[SearchResult, ...] = ()
+    failing: tuple[SearchResult, ...] = ()
 
     @property
     def groups(self) -> Mapping[ResultGroup, tuple[SearchResult, ...]]:
         """The results of each group, in display order."""
         return {
             "proven": self.proven,
-            "mixed": self.mixed,
+            "promising": self.promising,
             "untested": self.untested,
-            "failed": self.failed,
+            "failing": self.failing,
         }
 
     @property
@@ -310,6 +342,9 @@ class Retention:
     max_age_days: float = 90.0
     min_confidence: float = 0.3
 
+    def __post_init__(self) -> None:
+        _check_ranges(self, max_age_days=(0, inf), min_confidence=(0, 1))
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecallOptions:
@@ -327,6 +362,16 @@ class RecallOptions:
     holdout_share: float = 0.1
     """Share of runs that are shown no playbook, as a control group."""
     contrast: GroupThresholds = field(default_factory=GroupThresholds)
+
+    def __post_init__(self) -> None:
+        _check_ranges(
+            self,
+            limit=(0, inf),
+            budget_tokens=(0, inf),
+            max_distance=(0, 2),
+            confidence_weight=(0, 1),
+            holdout_share=(0, 1),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

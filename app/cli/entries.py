@@ -201,6 +201,10 @@ def list_entries(
             for entry in found
         ]
         print_table((kind, "status", column, "for", "text"), rows)
+        for entry in found:
+            if entry.status == "Pending" and entry.evidence:
+                quote = escape_invisible(" ".join(entry.evidence.split()))[:200]
+                print_line(f"evidence of {entry.id[:8]}, run {entry.source_run}: {quote!r}")
     elif replace(where, sort=EntryFilter.sort) != EntryFilter():
         print_line(f"no {kind} matches")
     else:
@@ -326,6 +330,8 @@ def _facts(entry: Entry) -> list[str]:
     lines.append(f"by {entry.author.kind} {entry.author.name}, {entry.created_at:%Y-%m-%d %H:%M}")
     if entry.source_run:
         lines.append(f"from run {entry.source_run}, confidence {entry.confidence}")
+    if entry.author.kind != "person":
+        lines.append(f"evidence: {entry.evidence or 'no literal quote from the run'}")
     if entry.expires_at:
         lines.append(f"expires {entry.expires_at:%Y-%m-%d %H:%M}")
     lines += [f"{flag.kind} {flag.other}: {flag.why}" for flag in entry.flags]

@@ -24,7 +24,15 @@ from memory.content import (
 )
 from memory.errors import PlaybookNotFound
 from memory.playbooks.render import render_playbooks
-from memory.types import Playbook, PlaybookChanges, PlaybookFilter, PlaybookQuery, SearchResult
+from memory.types import (
+    Playbook,
+    PlaybookChanges,
+    PlaybookFilter,
+    PlaybookQuery,
+    PlaybookStatus,
+    PlaybookStep,
+    SearchResult,
+)
 from nodes.text import escape_invisible
 
 Ref = Annotated[str, typer.Argument(help="The id or slug of a playbook.")]
@@ -105,6 +113,7 @@ def list_(
     where = PlaybookFilter(category=category, tags=tuple(tags or ()), archived=archived)
     with configured_library() as library:
         found = library.list(where, limit=limit)
+        known = library.stats().by_category if category is not None and not found else {}
     if as_json:
         print_json([playbook_json(playbook) for playbook in found])
     elif found:
@@ -119,6 +128,11 @@ def list_(
             for one in found
         ]
         print_table(("playbook", "status", "confidence", "executions", "category"), rows)
+    elif category is not None and category not in known:
+        names = ", ".join(name for name in known if name) or "none"
+        print_line(
+            escape_invisible(f"no playbook has the category {category!r}; categories: {names}")
+        )
     elif category is not None or tags or limit == 0:
         print_line("no playbook matches")
     else:
@@ -189,12 +203,17 @@ def search(
         confidence_weight=(
             defaults.confidence_weight if confidence_weight is None else confidence_weight
         ),
+        optimistic=context,
     )
     with configured_library() as library:
         if context:
             groups = library.search_with_context(query, settings.contrast)
             shown = render_playbooks(groups, budget_tokens=settings.budget_tokens).text
-            print_result({"context": shown}, shown, as_json)
+            nothing = "nothing relevant: a run with this task is given no playbook"
+            if groups.hits and not shown:
+                nothing = f"nothing fits the budget of {settings.budget_tokens} tokens"
+            text = shown if groups.hits else ""
+            print_result({"context": text}, text or nothing, as_json)
             return
         results = library.search(query)
     if as_json:
@@ -213,18 +232,52 @@ def search(
 @app.command("edit")
 def edit(
     playbook: Ref,
+    title: Annotated[str | None, typer.Option(help="New title.")] = None,
+    use_case: Annotated[str | None, typer.Option(help="When to use the playbook.")] = None,
+    process: Annotated[str | None, typer.Option(help="What to do, as free text.")] = None,
+    step: Annotated[
+        list[str] | None, typer.Option(help="One step, instead of the old ones; repeatable.")
+    ] = None,
+    notes: Annotated[str | None, typer.Option(help="Unconfirmed observations.")] = None,
+    category: Annotated[str | None, typer.Option(help="Category, one word.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="Tag, instead of the old ones; repeatable.")
+    ] = None,
+    status: Annotated[PlaybookStatus | None, typer.Option(help="New status.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="JSON file with the whole playbook; - reads stdin.")
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(help="Refuse the change if the playbook has another version.")
+    ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Undo the last change.")] = False,
     to: Annotated[
         int | None, typer.Option(help="With --undo: undo all changes since this version.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a playbook in $EDITOR, or undo changes."""
+    """Change a playbook by options, by a file or in $EDITOR; or undo changes."""
     if to is not None and not undo:
         raise OptionInvalid("--to needs --undo: give both")
+    options = PlaybookChanges(
+        title=title,
+        use_case=use_case,
+        process=process,
+        steps=tuple(PlaybookStep(action=action) for action in step) if step else None,
+        notes=notes,
+        category=category,
+        tags=tuple(tag) if tag else None,
+        status=status,
+    )
+    by_options = options != PlaybookChanges()
+    if (file is not None) + by_options + undo > 1:
+        raise OptionInvalid("a change comes from options, from --file or from --undo: give one")
     with configured_library() as library:
         if undo:
-            after = library.undo(playbook, to=to)
+            after = library.undo(playbook, to=to, expected_version=version)
+        elif file is not None or by_options:
+            changes = options if file is None else parse_changes(read_file(file))
+            after = library.update(playbook, changes, expected_version=version)
         else:
             before = library.get(playbook)
             text = edit_text(playbook_to_json(before))

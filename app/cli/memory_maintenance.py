@@ -20,6 +20,7 @@ from flows.runs.runs import is_known
 from memory.content import playbook_json
 from memory.export_import import export_store, import_store
 from memory.export_lines import count_by_type
+from memory.playbooks.executions import asks_for_playbook
 from memory.playbooks.learn import record_feedback
 from memory.playbooks.lift import Lift
 from memory.types import Execution, Reflection, Retention
@@ -27,6 +28,8 @@ from nodes.text import escape_invisible
 
 Ref = Annotated[str, typer.Argument(help="The id or slug of a playbook.")]
 Outcome = Literal["success", "partial", "failure", "neutral"]
+
+_EVIDENCE_LIMIT = 500
 
 app = typer.Typer()
 
@@ -82,28 +85,36 @@ def reflect(
     playbook: Annotated[
         str | None, typer.Argument(help="Add the pending lessons of this playbook.")
     ] = None,
+    run: Annotated[
+        str | None, typer.Option(help="Add the pending lessons of this run, or a new playbook.")
+    ] = None,
+    refuse: Annotated[
+        bool, typer.Option("--refuse", help="Drop these pending lessons instead.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List pending lessons of all playbooks, or add those of one playbook to it."""
+    """List pending lessons with the runs behind them; add or drop those of a playbook or run."""
+    if refuse and playbook is None and run is None:
+        raise OptionInvalid("--refuse needs a playbook or --run: name whose lessons to drop")
+    run_id = resolve_run_id(run)
     with configured_library() as library:
         pending = library.waiting_reflections(playbook)
-        if playbook is None:
-            rows = [
-                {"playbook": library.get(one.playbook_id or "").slug, "run": one.run_id, **text}
-                for one in pending
-                for text in _pending_texts(one)
-            ]
-            lines = [_reflection_line(row) for row in rows]
-            print_result(rows, escape_invisible("\n".join(lines)) or "nothing is pending", as_json)
+        chosen = [one for one in pending if run_id is None or one.run_id == run_id]
+        if playbook is None and run_id is None:
+            slugs = {one.playbook_id: library.get(one.playbook_id).slug for one in pending
+                     if one.playbook_id}  # fmt: skip
+            rows = [row for one in pending for row in _pending_rows(one, slugs)]
+            text = escape_invisible("\n".join(map(_pending_line, rows)))
+            print_result(rows, text or "nothing is pending", as_json)
             return
-        added = [
-            text
-            for one in pending
-            if one.reflection
-            for text in library.apply_reflection(playbook, one.reflection, run_id=one.run_id)
-        ]
-    learned = escape_invisible("\n".join(f"learned: {text}" for text in added))
-    print_result({"lessons": added}, learned or "nothing new", as_json)
+        if refuse:
+            dropped = sum(library.refuse_reflection(one) for one in chosen)
+            print_result({"refused": dropped}, f"refused {dropped} reflections", as_json)
+            return
+        accepted = [library.accept_reflection(one) for one in chosen]
+    lines = [f"{one.slug} learned: {text}" for one, added in accepted for text in added]
+    added = [text for _, texts in accepted for text in texts]
+    print_result({"lessons": added}, escape_invisible("\n".join(lines)) or "nothing new", as_json)
 
 
 @app.command("stats")
@@ -239,19 +250,32 @@ def import_(
         print_message(f"note: newer here, so not replaced: {', '.join(done.kept)}")
 
 
-def _pending_texts(execution: Execution) -> list[dict[str, str]]:
-    """Return the texts that other runs will read once the reflection is applied."""
-    reflection = execution.reflection
-    if reflection is None:
-        return []
-    failed = [text for text in reflection.what_failed if text not in reflection.told]
+def _pending_rows(execution: Execution, slugs: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return the texts that other runs will read once accepted, each with its evidence."""
+    reflection = execution.reflection or Reflection()
+    is_new = asks_for_playbook(execution)
+    failed = [text for text in reflection.what_failed if text not in reflection.told and not is_new]
     lessons = () if execution.reflection_applied else reflection.improvements
-    return [{"lesson": text} for text in lessons] + [{"failed": text} for text in failed]
+    where = {"new_playbook": reflection.title or execution.task} if is_new else {
+        "playbook": slugs.get(execution.playbook_id or "", "")}  # fmt: skip
+    evidence = {
+        "run": execution.run_id,
+        "outcome": execution.outcome,
+        "task": execution.task,
+        "failed_steps": [
+            {"step": step.name, "output": step.output[-_EVIDENCE_LIMIT:]}
+            for step in execution.step_results
+            if step.outcome == "failure"
+        ],
+    }
+    texts = [{"lesson": text} for text in lessons] + [{"failed": text} for text in failed]
+    return [{**where, **text, **evidence} for text in texts]
 
 
-def _reflection_line(row: Mapping[str, str | None]) -> str:
+def _pending_line(row: Mapping[str, object]) -> str:
     text = row.get("lesson") or f"what failed: {row['failed']}"
-    return f"{row['playbook']}: {text} (run {row['run']})"
+    where = row.get("playbook") or f"new playbook {row['new_playbook']!r}"
+    return f"{where}: {text} (run {row['run']}, {row['outcome']}: {row['task']})"
 
 
 def _lift_json(lift: Lift) -> dict[str, object]:

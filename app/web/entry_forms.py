@@ -122,6 +122,8 @@ class EntryQuery(BaseModel, frozen=True):
     text: str = ""
     type: BaseType | Literal[""] = ""
     scope: ScopeKind | Literal[""] = ""
+    user: str = ""
+    company: str = ""
     status: EntryStatus | Literal[""] = ""
     sort: EntrySort = "updated"
     page: int = Field(default=1, ge=1, le=1_000_000)
@@ -132,6 +134,8 @@ class EntryQuery(BaseModel, frozen=True):
             text=self.text,
             type=self.type or None,
             scope_kind=self.scope or None,
+            user=self.user or None,
+            company=self.company or None,
             status=self.status or None,
             sort=self.sort,
             descending=self.sort in ("score", "updated", "created"),

@@ -19,6 +19,7 @@ from app.web.forms import (
     change_selected,
     form_error,
     from_query,
+    list_address,
     unvalidated_form,
 )
 from app.web.pages import redirect, render_page
@@ -99,6 +100,7 @@ def entry_router(pages: EntryPages) -> APIRouter:
             "first": where.offset + 1,
             "last": where.offset + len(found),
             "asked": query,
+            "done": request.query_params.get("done", "")[:100],
             "statuses": get_args(EntryStatus),
             "scopes": get_args(ScopeKind),
             "types": get_args(BaseType),
@@ -129,12 +131,14 @@ def entry_router(pages: EntryPages) -> APIRouter:
         request: Request,
         status: Annotated[Literal["Active", "Revoked"], Form()],
         chosen: SelectedVersions = (),
+        back: Annotated[str, Form(max_length=4_000)] = "",
     ) -> Response:
         """Approve or revoke the selected entries that still have the displayed version."""
         with configured_notebook() as book:
             change = partial(_set_status, book, kind, status)
-            change_selected(chosen, change, lambda ref: searchable_text(book.get(ref)))
-        return redirect(request, root)
+            number = change_selected(chosen, change, lambda ref: searchable_text(book.get(ref)))
+        done = f"{number} {'approved' if status == 'Active' else 'revoked'}"
+        return redirect(request, list_address(root, pages.query, back, done))
 
     @router.get("/{ref}")
     def show(request: Request, ref: str) -> Response:
@@ -144,6 +148,14 @@ def entry_router(pages: EntryPages) -> APIRouter:
             flagged = [(flag, _find(book, flag.other, kind)) for flag in entry.flags]
             values = {"one": entry, "history": book.history(entry.id), "flagged": flagged}
         return render_page(request, kind, {**values, **pages.extra_values(entry)})
+
+    _add_changes(router, pages)
+    return router
+
+
+def _add_changes(router: APIRouter, pages: EntryPages) -> None:
+    """Add the routes that change one entry."""
+    kind, root = pages.kind, f"/{pages.kind}s"
 
     @router.get("/{ref}/edit")
     def edit(request: Request, ref: str) -> Response:
@@ -165,14 +177,19 @@ def entry_router(pages: EntryPages) -> APIRouter:
                 return _form(request, pages, book, typed, id_=entry.id, refused=refused)
         return redirect(request, f"{root}/{entry.id}")
 
+    @router.post("/{ref}/delete")
+    def delete(request: Request, ref: str, version: Annotated[SeenVersion, Form()]) -> Response:
+        """Delete an entry if it has the displayed version."""
+        with configured_notebook() as book:
+            book.remove(book.get(ref, kind).id, seen=version)
+        return redirect(request, list_address(root, pages.query, "", "1 deleted"))
+
     @router.post("/{ref}/undo")
     def undo(request: Request, ref: str, version: Annotated[SeenVersion, Form()]) -> Response:
         """Undo the last change if it is the displayed one."""
         with configured_notebook() as book:
             entry = book.undo(ref, seen=version)
         return redirect(request, f"{root}/{entry.id}")
-
-    return router
 
 
 router = APIRouter()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, NamedTuple, TypeVar
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import Depends, Form, Request
 from fastapi.exceptions import RequestValidationError
@@ -83,10 +84,22 @@ def browser_text(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
+def list_address(path: str, query: type[BaseModel], back: str, done: str) -> str:
+    """Return the address of a list with the filter that was displayed, and what was done there.
+
+    `back` is the query of the displayed list; unknown fields are left out.
+    """
+    try:
+        shown = query.model_validate(dict(parse_qsl(back, max_num_fields=50)))
+    except ValueError:  # also pydantic's
+        shown = query()
+    return f"{path}?{urlencode({**shown.model_dump(), 'done': done})}"
+
+
 def change_selected(
     selected: Sequence[str], change: Callable[[str, int], object], name: Callable[[str], str]
-) -> None:
-    """Change every selected entry that still has the displayed version.
+) -> int:
+    """Change every selected entry that still has the displayed version; return how many.
 
     Raises:
         StaleUpdate: some entries have another version. They are unchanged, and the message
@@ -106,3 +119,4 @@ def change_selected(
             f"changed since the list was displayed, and left unchanged: {', '.join(stale)}. "
             "Reload the list and select them again"
         )
+    return len(selected)

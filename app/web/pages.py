@@ -40,7 +40,12 @@ def _templates() -> Environment:
 
 
 def render_page(
-    request: Request, name: str, values: Mapping[str, object], *, status: int = 200
+    request: Request,
+    name: str,
+    values: Mapping[str, object],
+    *,
+    status: int = 200,
+    path: str | None = None,
 ) -> HTMLResponse:
     """Return the page `name`, or only its part `_name` if htmx requests a part.
 
@@ -49,7 +54,7 @@ def render_page(
     is_part = "hx-request" in request.headers and "hx-boosted" not in request.headers
     part = _HERE / "templates" / f"_{name}.html"
     template = _templates().get_template(part.name if is_part and part.exists() else f"{name}.html")
-    html = template.render(path=request.url.path, **values)
+    html = template.render(path=path or request.url.path, **values)
     return HTMLResponse(html.encode("utf-8", "replace"), status_code=status)
 
 

@@ -18,10 +18,12 @@ from app.web.forms import (
     browser_text,
     change_selected,
     form_error,
+    list_address,
     unvalidated_form,
 )
 from app.web.pages import redirect, render_page
 from flows.recall.library import configured_library
+from memory.errors import StaleUpdate
 from memory.playbooks.library import Library
 from memory.types import Playbook, PlaybookChanges, PlaybookFilter, PlaybookQuery, PlaybookStatus
 
@@ -83,6 +85,7 @@ def list_playbooks(request: Request, query: Annotated[PlaybookListQuery, Query()
         "playbooks": found[:MAX_PLAYBOOKS],
         "total": len(found),
         "asked": query,
+        "done": request.query_params.get("done", "")[:100],
         "categories": categories,
         "sorts": get_args(Sort),
     }
@@ -94,6 +97,7 @@ def set_status(
     request: Request,
     status: Annotated[PlaybookStatus, Form()],
     chosen: SelectedVersions = (),
+    back: Annotated[str, Form(max_length=4_000)] = "",
 ) -> Response:
     """Change the status of the selected playbooks that still have the displayed version."""
     with configured_library() as library:
@@ -101,8 +105,9 @@ def set_status(
         def change(ref: str, version: int) -> None:
             library.update(ref, PlaybookChanges(status=status), expected_version=version)
 
-        change_selected(chosen, change, lambda ref: library.get(ref).title)
-    return redirect(request, "/playbooks")
+        number = change_selected(chosen, change, lambda ref: library.get(ref).title)
+    done = f"{number} {'archived' if status == 'archived' else 'made ' + status}"
+    return redirect(request, list_address("/playbooks", PlaybookListQuery, back, done))
 
 
 @router.get("/playbooks/{ref}")
@@ -113,6 +118,7 @@ def show_playbook(request: Request, ref: str) -> Response:
             "one": library.get(ref),
             "executions": library.list_executions(ref, limit=50),
             "history": library.history(ref),
+            "waiting": library.waiting_reflections(ref),
         }
     return render_page(request, "playbook", values)
 
@@ -138,6 +144,22 @@ def change_playbook(request: Request, ref: str, raw: RawForm) -> Response:
             typed = unvalidated_form(PlaybookForm, raw, error, current.version)
             return _form(request, current.id, typed, refused=form_error(error))
     return redirect(request, f"/playbooks/{ref}")
+
+
+@router.post("/playbooks/{ref}/delete")
+def delete_playbook(
+    request: Request, ref: str, version: Annotated[SeenVersion, Form()]
+) -> Response:
+    """Delete a playbook with its history if it has the displayed version."""
+    with configured_library() as library:
+        one = library.get(ref)
+        if one.version != version:
+            raise StaleUpdate(
+                f"{one.slug} is at version {one.version} now, and you saw version {version}: it "
+                "was not deleted. Read it again"
+            )
+        library.delete(one.id)
+    return redirect(request, list_address("/playbooks", PlaybookListQuery, "", "1 deleted"))
 
 
 @router.post("/playbooks/{ref}/undo")

@@ -9,7 +9,9 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from app.web.api import PlanDependency
 from app.web.pages import redirect, render_page
+from app.web.waiting_pages import count_waiting
 from contracts.run import NodeReport, RunReport
 from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
@@ -54,12 +56,13 @@ class TimelineBar(NamedTuple):
 
 
 @router.get("/")
-def dashboard(request: Request) -> Response:
+def dashboard(request: Request, dependencies: PlanDependency) -> Response:
     """Return the totals, the effect of memory, and the latest runs."""
     with configured_library() as library:
         stats, lift = library.stats(), library.lift()
     folder = load_settings().runs
     values = {
+        "waiting": count_waiting(dependencies),
         "stats": stats,
         "lift": lift,
         "runs": runs.list_runs(folder, limit=LATEST_RUNS),

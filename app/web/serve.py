@@ -23,6 +23,7 @@ from app.web import (
     metrics,
     playbook_pages,
     run_pages,
+    waiting_pages,
 )
 from app.web.errors import ApiRoute, bug_message, problem_response, status_of, validation_message
 from app.web.pages import render_page
@@ -36,7 +37,10 @@ _log = logging.getLogger(__name__)
 MIN_TOKEN_CHARS = 16
 """Fewest characters of a token that other machines may guess at."""
 
-_PAGES = (run_pages, approval_pages, playbook_pages, entry_pages, agent_pages, api, metrics)
+_PAGES = (
+    *(run_pages, waiting_pages, approval_pages, playbook_pages, entry_pages, agent_pages),
+    *(api, metrics),
+)
 
 
 class PagesAddress(NamedTuple):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Thread
+from typing import TYPE_CHECKING
 
 from contracts.chat import Complete
 from contracts.errors import HarnessError, Unavailable
@@ -12,6 +13,9 @@ from contracts.run import RunReport
 from contracts.tool import Toolbox
 from flows.config.memory import MemorySettings, load_memory_settings
 from memory.types import GroupedResults, RecallResult, RecordedRun, Reflection
+
+if TYPE_CHECKING:
+    from memory.playbooks.library import Library
 
 OpenTools = Callable[[str], AbstractContextManager[Callable[[], Toolbox | None]]]
 
@@ -47,7 +51,7 @@ def run_memory(
 ) -> RunMemory:
     """Return memory as plain functions.
 
-    With a `reflect_model`, `complete` is called to reflect on runs that used a playbook.
+    With a `reflect_model`, `complete` is called to reflect on runs that succeeded or failed.
     """
     chosen = options or load_memory_settings()
     if not chosen.enabled:
@@ -130,19 +134,19 @@ def _record(
 
     with configured_library(chosen) as opened:
         asks = chosen.reflect_model and learn.can_reflect(opened, report)
-        reflection = _reflection(report, chosen.reflect_model, complete) if asks else None
+        reflection = _reflection(opened, report, chosen.reflect_model, complete) if asks else None
         return learn.record_run(opened, report, verdict_later=verdict_later, reflection=reflection)
 
 
 def _reflection(
-    report: RunReport, model: str | None, complete: Complete | None
+    library: "Library", report: RunReport, model: str | None, complete: Complete | None
 ) -> Reflection | None:
     if model is None or complete is None:
         return None
-    from memory.playbooks.learn import reflect
+    from memory.playbooks.learn import credited_playbook, reflect
 
     try:
-        return reflect(complete, model, report)
+        return reflect(complete, model, report, credited_playbook(library, report))
     except HarnessError as error:
         _log.warning("run %s was not reflected on: %s", report.run_id, error)
         return None

@@ -17,6 +17,7 @@ from memory.curation.proposals import (
     CurationFinding,
     CurationFindings,
     RejectedFinding,
+    ReviewedFinding,
     RunTranscript,
     review_finding,
     review_flag,
@@ -185,9 +186,10 @@ class _Curation:
         self, finding: CurationFinding, *, has_room: bool
     ) -> Entry | str | RejectedFinding:
         """Return the new entry, the id of an entry that says exactly the same, or the reason."""
-        content = review_finding(finding, self.run)
-        if isinstance(content, RejectedFinding):
-            return content
+        reviewed = review_finding(finding, self.run)
+        if isinstance(reviewed, RejectedFinding):
+            return reviewed
+        content = reviewed.content
         same = self._same(content)
         # Otherwise the next run that teaches the same would bring back what a person revoked.
         if same is not None and same.status == "Revoked":
@@ -198,7 +200,7 @@ class _Curation:
             reason = f"a run may lead to {MAX_PROPOSALS_PER_RUN} proposals at most"
             return RejectedFinding(finding.summary, reason)
         try:
-            return self._add(content, finding)
+            return self._add(reviewed, finding)
         except NoteInvalid as error:
             return RejectedFinding(finding.summary, str(error))
 
@@ -212,7 +214,8 @@ class _Curation:
                     return entry
         return None
 
-    def _add(self, content: EntryContent, finding: CurationFinding) -> Entry:
+    def _add(self, reviewed: ReviewedFinding, finding: CurationFinding) -> Entry:
+        content = reviewed.content
         flags: dict[str, ReviewFlag] = {}
         vector = self.book.embeddings.vector_for(content)
         if vector is not None and self.book.embedder is not None:
@@ -228,6 +231,7 @@ class _Curation:
             author=self.author,
             source_run=self.run.run_id,
             confidence=finding.confidence,
+            evidence=reviewed.evidence,
             flags=list(flags.values()),
         )
         for flag in flags.values():

@@ -1,12 +1,12 @@
 """Findings of the curator model, and the rules for proposing one as a note or example (pure).
 
-A run's transcript holds other people's text: files, web pages, tool output. So a finding that tells
-agents what to do is only proposed if the person who started the run said so in the request.
+A run's transcript holds other people's text: files, web pages, tool output. So everything waits for
+a person, and a rule for agents is only proposed as the sentence of the request that states it.
 """
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -21,7 +21,6 @@ from memory.notes.types import (
     NoteContent,
     ReviewFlag,
 )
-from memory.playbooks.bm25 import tokenize
 from memory.playbooks.render import neutralize
 from memory.scope import Scope
 
@@ -29,25 +28,11 @@ MAX_PROPOSALS_PER_RUN = 5
 """Notes and examples that one run may lead to."""
 
 _MIN_QUOTE_LENGTH = 8
+_ABBREVIATION = 3
+"""Letters before a full stop that may be an abbreviation."""
+
+_SENTENCE_END = re.compile(r"[.!]+[\"'\u201d\u2019)]*\s+|[\u3002\uff01\u0964]\s*")
 _DEFAULT_SCORE = 80
-
-# `\W` stands for any apostrophe: a typographic one must not hide a "don't".
-_INSTRUCTION = re.compile(
-    r"\b(?:(?:always|never|must(?:n\Wt| not)?|shall|should|have to|do not|don\Wt|ignore"
-    r"|disregard|from now on|make sure|be sure to|skip)\b|remember(?: to\b|\s*:))",
-    re.IGNORECASE,
-)
-
-_FRAME_WORDS = frozenset(
-    tokenize("the person user they prefer like want wish ask need use uses always must should")
-)
-"""Words that a finding may use although the request did not: they frame a rule."""
-
-_NEGATIONS = frozenset(
-    tokenize("no not never none without cannot don doesn didn isn aren won mustn shouldn t")
-)
-"""Words that count as the same; the tokenizer splits `don't` at its apostrophe."""
-
 
 _NEGATION = re.compile(
     r"\b(no|not|never|none|without|cannot|can't|don't|doesn't|isn't|aren't|won't)\b"
@@ -113,28 +98,37 @@ class RejectedFinding:
     why: str
 
 
-def review_finding(finding: CurationFinding, run: RunTranscript) -> EntryContent | RejectedFinding:
+class ReviewedFinding(NamedTuple):
+    """A finding as it may be proposed. `evidence` is a literal quote from the run, or empty."""
+
+    content: EntryContent
+    evidence: str
+
+
+def review_finding(
+    finding: CurationFinding, run: RunTranscript
+) -> ReviewedFinding | RejectedFinding:
     """Return the finding as it may be proposed, or why it may not."""
     scope = _scope(finding, run)
     if scope is None:
         return RejectedFinding(finding.summary, f"the run had no {finding.scope}")
-    quote = finding.evidence if _is_quoted(finding.evidence, run.intent) else ""
     # A file of the repository could dictate a rule to the model; only the request cannot be
-    # forged.
-    if finding.type not in AGENT_WRITABLE_TYPES and not _says_only(finding.text, quote):
-        reason = f"a {finding.type} needs a quote from the request that has all its words"
-        return RejectedFinding(finding.summary, reason)
-    text = remove_hidden_characters(finding.text)
-    pair = [remove_hidden_characters(part) for part in (finding.input, finding.output)]
-    for part in pair if finding.type == "Example" else [text]:
-        found = _INSTRUCTION.search(" ".join(part.split()))
-        if found and not _says_only(part, quote):
-            reason = f"it gives an order ({found[0].lower()!r}) that the request did not give"
+    # forged. So the rule is the person's own sentence, whatever the model made of it.
+    sentence = quoted_sentence(finding.evidence, run.intent)
+    if finding.type not in AGENT_WRITABLE_TYPES:
+        if not sentence:
+            reason = f"a {finding.type} needs a literal quote from the request"
             return RejectedFinding(finding.summary, reason)
+        text = remove_hidden_characters(sentence)
+        return ReviewedFinding(NoteContent(text=text, type=finding.type, scope=scope), sentence)
+    evidence = sentence or _quoted(finding.evidence, "\n".join(run.transcript))
     if finding.type != "Example":
-        return NoteContent(text=text, type=finding.type, scope=scope)
+        text = remove_hidden_characters(finding.text)
+        return ReviewedFinding(NoteContent(text=text, type=finding.type, scope=scope), evidence)
     score = _DEFAULT_SCORE if run.rating is None else run.rating
-    return ExampleContent(input=pair[0], output=pair[1], score=score, scope=scope)
+    asked, answered = map(remove_hidden_characters, (finding.input, finding.output))
+    content = ExampleContent(input=asked, output=answered, score=score, scope=scope)
+    return ReviewedFinding(content, evidence)
 
 
 def remove_hidden_characters(text: str) -> str:
@@ -169,18 +163,33 @@ def _scope(finding: CurationFinding, run: RunTranscript) -> Scope | None:
             return Scope(company=run.viewer.company) if run.viewer.company else None
 
 
-def _is_quoted(quote: str, source: str) -> bool:
+def quoted_sentence(quote: str, request: str) -> str:
+    """Return the whole sentences of the request that hold the quote; empty if it has no such text.
+
+    Where a sentence may go on it is not cut, so that no "never" or "unless" in it gets lost: line
+    breaks, colons and question marks end none, nor does the full stop of an abbreviation.
+    """
+    flat = " ".join(request.split())
+    found = _quoted(quote, flat)
+    if not found:
+        return ""
+    start = flat.index(found)
+    ends = [match.end() for match in _SENTENCE_END.finditer(flat) if _is_end(flat, match)]
+    first = max((end for end in ends if end <= start), default=0)
+    last = min((end for end in ends if end >= start + len(found)), default=len(flat))
+    return flat[first:last].strip()
+
+
+def _is_end(text: str, match: "re.Match[str]") -> bool:
+    word = text[: match.start()].rsplit(" ", 1)[-1]
+    is_abbreviation = match[0].startswith(".") and (len(word) <= _ABBREVIATION or "." in word)
+    return not is_abbreviation and not text[match.end() :][:1].islower()
+
+
+def _quoted(quote: str, source: str) -> str:
+    """Return the quote as it stands in the source, in any case; empty if it does not."""
     # Models often put a quote into quotation marks, or end it with an ellipsis.
     wanted = " ".join(quote.lower().split()).strip("\"'.…")
-    return len(wanted) >= _MIN_QUOTE_LENGTH and wanted in " ".join(source.lower().split())
-
-
-def _says_only(text: str, quote: str) -> bool:
-    """Return True if the quote has every meaningful word of the text."""
-    words = _meaningful_words(text)
-    return bool(words) and words <= _meaningful_words(quote)
-
-
-def _meaningful_words(text: str) -> frozenset[str]:
-    words = frozenset(tokenize(text)) - _FRAME_WORDS
-    return words - _NEGATIONS | {"not"} if words & _NEGATIONS else words
+    flat = " ".join(source.split())
+    at = flat.lower().find(wanted) if len(wanted) >= _MIN_QUOTE_LENGTH else -1
+    return flat[at : at + len(wanted)] if at >= 0 else ""

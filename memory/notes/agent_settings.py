@@ -56,6 +56,12 @@ def read_settings(connection: Connection, agent: str) -> AgentSettings:
     )
 
 
+def list_settings(connection: Connection) -> list[AgentSettings]:
+    """Return the settings of all agents that have any, by name."""
+    names = select(agent_settings.c.agent).order_by(agent_settings.c.agent)
+    return [read_settings(connection, name) for name in connection.execute(names).scalars().all()]
+
+
 def save_settings(connection: Connection, wanted: AgentSettings, at: datetime) -> AgentSettings:
     """Save and return the settings, if the stored version is still `wanted.version`.
 

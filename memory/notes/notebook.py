@@ -13,7 +13,7 @@ from typing import Literal, TypedDict, Unpack, overload
 from sqlalchemy import Engine, delete
 
 from memory.database import open_database, read_transaction
-from memory.errors import NoteInvalid
+from memory.errors import NoteInvalid, StaleUpdate
 from memory.notes import search, store
 from memory.notes.agent_settings import (
     AgentSettings,
@@ -76,6 +76,7 @@ class _EntryInfo(TypedDict, total=False):
     source_run: str | None
     confidence: int | None
     flags: Sequence[ReviewFlag]
+    evidence: str
 
 
 class Notebook:
@@ -229,14 +230,20 @@ class Notebook:
             return entry
         return self.edit(replace(entry, status="Revoked"), author=author)
 
-    def remove(self, ref: str) -> Entry:
+    def remove(self, ref: str, *, seen: int | None = None) -> Entry:
         """Delete an entry with its history, and return it.
 
         Raises:
             NoteNotFound: there is none.
+            StaleUpdate: its version is not `seen`.
         """
         with notebook_transaction(self.engine) as connection:
             entry = store.get_entry(connection, ref)
+            if seen not in (None, entry.version):
+                raise StaleUpdate(
+                    f"{entry.id} is at version {entry.version} now, and you saw version {seen}: it "
+                    "was not deleted. Read it again"
+                )
             connection.execute(delete(entries).where(entries.c.key == entry.key))
             store.delete_flags_about(connection, entry)
         return entry

@@ -24,6 +24,7 @@ from sqlalchemy import (
     update,
 )
 
+from memory.content import sanitize_text
 from memory.database import read_transaction, write_transaction
 from memory.errors import NoteInvalid, NoteNotFound, StaleUpdate
 from memory.notes.content import (
@@ -55,7 +56,7 @@ PERSON = Author("person")
 
 _RECORD_FIELDS = (
     *("id", "key", "version", "status", "expires_at", "protection"),
-    *("source_run", "confidence", "created_at", "updated_at"),
+    *("source_run", "confidence", "evidence", "created_at", "updated_at"),
 )
 
 
@@ -81,6 +82,7 @@ def insert_entry(
     source_run: str | None = None,
     confidence: int | None = None,
     flags: Sequence[ReviewFlag] = (),
+    evidence: str = "",
 ) -> Entry:
     """Store a new note or example.
 
@@ -94,6 +96,7 @@ def insert_entry(
         "kind": kind_of(content),
         "confidence": confidence,
         "flags": [astuple(flag) for flag in flags],
+        "evidence": sanitize_text(evidence),
         "author": author.kind,
         "author_name": author.name,
         "source_run": source_run,

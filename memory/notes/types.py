@@ -83,6 +83,8 @@ class EntryRecord:
     confidence: int | None
     """The curator's confidence from 0 to 100. None for other authors."""
     flags: tuple[ReviewFlag, ...]
+    evidence: str = ""
+    """Literal quote from the run that the curator's entry was concluded from."""
     created_at: datetime
     updated_at: datetime
 

@@ -19,6 +19,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.exc import IntegrityError
@@ -26,12 +27,10 @@ from sqlalchemy.exc import IntegrityError
 from memory.content import sanitize_text, to_json
 from memory.database import lock_until_commit
 from memory.errors import PlaybookInvalid
+from memory.playbooks.usefulness import WINDOW, RecentOutcomes, weigh_outcomes
 from memory.playbooks.write import missing_lessons
 from memory.tables import executions, playbooks, recalls, versions
-from memory.types import Execution, Outcome, OutcomeCounts, Reflection, StepResult
-
-RECENT_EXECUTIONS = 10
-"""Number of latest executions that decide whether a playbook is failing."""
+from memory.types import Execution, Outcome, Reflection, StepResult
 
 OUTPUT_LIMIT = 4_000
 """Characters stored of a step's output: the last ones, where errors are."""
@@ -132,24 +131,20 @@ def list_executions(
     return _newest(connection, *conditions, limit=limit)
 
 
-def recent_counts(connection: Connection, keys: Collection[int]) -> dict[int, OutcomeCounts]:
-    """Return the outcomes of each playbook's `RECENT_EXECUTIONS` latest counted executions."""
+def recent_outcomes(connection: Connection, keys: Collection[int]) -> dict[int, RecentOutcomes]:
+    """Return the weights of each playbook's latest counted executions."""
     if not keys:
         return {}
     newest = (executions.c.completed_at.desc(), executions.c.id)
-    rank = func.row_number().over(partition_by=executions.c.playbook_key, order_by=newest)
+    age = func.row_number().over(partition_by=executions.c.playbook_key, order_by=newest)
     counted = (executions.c.playbook_key.in_(keys), executions.c.outcome.in_(_COUNTERS))
-    columns = (executions.c.playbook_key, executions.c.outcome, rank.label("rank"))
+    columns = (executions.c.playbook_key, executions.c.outcome, age.label("age"))
     ranked = select(*columns).where(*counted).subquery()
-    query = (
-        select(ranked.c.playbook_key, ranked.c.outcome, func.count())
-        .where(ranked.c.rank <= RECENT_EXECUTIONS)
-        .group_by(ranked.c.playbook_key, ranked.c.outcome)
-    )
-    counts: dict[int, dict[str, int]] = {}
-    for key, outcome, number in connection.execute(query):
-        counts.setdefault(key, {})[_COUNTERS[outcome]] = number
-    return {key: OutcomeCounts(**numbers) for key, numbers in counts.items()}
+    query = select(ranked).where(ranked.c.age <= WINDOW).order_by(ranked.c.age)
+    found: dict[int, list[bool]] = {}
+    for key, outcome, _ in connection.execute(query):
+        found.setdefault(key, []).append(outcome != "failure")
+    return {key: weigh_outcomes(outcomes) for key, outcomes in found.items()}
 
 
 def execution_of_run(connection: Connection, key: int | None, run_id: str) -> Execution | None:
@@ -176,13 +171,35 @@ def annotate_execution(connection: Connection, execution_id: str, feedback: Exec
 def waiting_reflections(connection: Connection, key: int | None = None) -> list[Execution]:
     """Return executions whose reflection waits for a person, the newest first.
 
-    Of the playbook with this key, or of all playbooks.
+    Of the playbook with this key, without reflections that ask for a new one; or all.
     """
-    column = executions.c.playbook_key
-    of_playbook = column.is_not(None) if key is None else column == key
+    of_playbook = true() if key is None else executions.c.playbook_key == key
     may_wait = ~executions.c.reflection_applied | (executions.c.outcome == "failure")
     found = _newest(connection, _HAS_REFLECTION, of_playbook, may_wait)
-    return [execution for execution in found if _is_waiting(execution)]
+    return [
+        execution
+        for execution in found
+        if _is_waiting(execution) and (key is None or not asks_for_playbook(execution))
+    ]
+
+
+def asks_for_playbook(execution: Execution) -> bool:
+    """Return True if the improvements are for a new playbook."""
+    reflection = execution.reflection
+    return reflection is not None and bool(reflection.title or execution.playbook_id is None)
+
+
+def close_reflection(connection: Connection, execution_id: str, *, accepted: bool) -> bool:
+    """Mark a waiting reflection as accepted or refused; return False if it does not wait."""
+    is_it = executions.c.id == execution_id
+    found = _newest(connection, is_it, limit=1)
+    if not found or not found[0].reflection or not _is_waiting(found[0]):
+        return False
+    closed = replace(found[0].reflection, should_update=accepted)
+    values = {"reflection": _REFLECTION.dump_python(closed, mode="json")}
+    values |= {"reflection_applied": True} if accepted else {}
+    connection.execute(update(executions).where(is_it).values(**values))
+    return True
 
 
 def mark_reflections_applied(connection: Connection, key: int) -> None:
@@ -259,7 +276,8 @@ def _is_waiting(execution: Execution) -> bool:
     reflection = execution.reflection or Reflection()
     has_lessons = bool(reflection.improvements) and not execution.reflection_applied
     unapproved = {*reflection.what_failed} - {*reflection.told}
-    has_failures = execution.outcome == "failure" and bool(unapproved)
+    is_of_playbook = not asks_for_playbook(execution)
+    has_failures = execution.outcome == "failure" and bool(unapproved) and is_of_playbook
     return reflection.should_update and (has_lessons or has_failures)
 
 

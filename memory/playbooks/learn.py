@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -11,11 +12,12 @@ from sqlalchemy import Connection
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.run import NodeReport, NodeStatus, RunReport
+from memory.content import TITLE_LIMIT
 from memory.database import read_transaction, write_transaction
 from memory.playbooks import executions, recall, store
 from memory.playbooks.library import Library
 from memory.playbooks.write import MAX_LESSONS_PER_RUN, AddedLessons, add_lessons, embed_lessons
-from memory.types import Execution, Outcome, RecordedRun, Reflection, StepResult
+from memory.types import Execution, Outcome, Playbook, RecordedRun, Reflection, StepResult
 
 FEEDBACK_TIMEOUT = timedelta(hours=24)
 """How long an execution waits for a person's feedback before it becomes neutral."""
@@ -92,31 +94,48 @@ def outcome_of(report: RunReport) -> Outcome:
 
 
 def can_reflect(library: Library, report: RunReport) -> bool:
-    """Return True if the run has an outcome and a playbook that a reflection could be about."""
-    return outcome_of(report) != "neutral" and bool(_credited_playbooks(library, report))
+    """Return True if the run has an outcome that playbooks can learn from, good or bad."""
+    with read_transaction(library.engine) as connection:
+        held_out = recall.was_held_out(connection, report.run_id)
+    return outcome_of(report) != "neutral" and not held_out
 
 
-def reflect(complete: Complete, model: str, report: RunReport) -> Reflection | None:
+def credited_playbook(library: Library, report: RunReport) -> Playbook | None:
+    """Return the playbook that the run's reflection is stored with, if there is one."""
+    credited = _credited_playbooks(library, report)
+    with read_transaction(library.engine) as connection:
+        return store.by_id(connection, credited[:1]).get(credited[0]) if credited else None
+
+
+def reflect(
+    complete: Complete, model: str, report: RunReport, playbook: Playbook | None = None
+) -> Reflection | None:
     """Ask a model what a run teaches; return None if its answer has another form.
 
-    Prompt and answer are bounded in size, which bounds the cost.
+    `playbook` is the one that the run is credited to. If the model finds that it is about other
+    work, or without one, the reflection has a title for a new playbook. Prompt and answer are
+    bounded in size, which bounds the cost.
 
     Raises:
         ModelUnavailable: the model does not answer.
     """
     request = ChatRequest(
         model=model,
-        messages=[Message(role="user", content=_prompt(report))],
+        messages=[Message(role="user", content=_prompt(report, playbook))],
         max_tokens=REFLECTION_MAX_TOKENS,
         timeout_s=REFLECTION_TIMEOUT_S,
     )
-    return parse_reflection(complete(request).message.content)
+    found = parse_reflection(complete(request).message.content)
+    if found is None or playbook is not None or found.title:
+        return found
+    return replace(found, title=" ".join(report.intent.split())[:TITLE_LIMIT])
 
 
 class _Answer(BaseModel, frozen=True, extra="ignore"):
     what_worked: list[str] = []
     what_failed: list[str] = []
     improvements: list[str] = []
+    new_playbook: str = ""
 
 
 def parse_reflection(text: str) -> Reflection | None:
@@ -131,6 +150,7 @@ def parse_reflection(text: str) -> Reflection | None:
         what_worked=_shorten(answer.what_worked),
         what_failed=_shorten(answer.what_failed),
         improvements=_shorten(answer.improvements),
+        title=" ".join(answer.new_playbook.split())[:TITLE_LIMIT],
     )
 
 
@@ -203,7 +223,7 @@ def _shorten(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(lines)[:MAX_LESSONS_PER_RUN]
 
 
-def _prompt(report: RunReport) -> str:
+def _prompt(report: RunReport, playbook: Playbook | None) -> str:
     nodes = [
         {"name": n.name, "status": n.status, "said": (n.error or n.output)[-_NODE_OUTPUT_LIMIT:]}
         for n in report.nodes[-_MAX_NODES:]
@@ -214,6 +234,7 @@ def _prompt(report: RunReport) -> str:
         status=report.status,
         task=report.intent[:_TASK_LIMIT],
         nodes=nodes,
+        playbook=playbook,
     )
 
 

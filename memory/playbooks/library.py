@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
-from memory.content import content_of, embedding_text, validate_content
+from memory.content import TITLE_LIMIT, content_of, embedding_text, slugify, validate_content
 from memory.database import open_database, read_transaction, write_transaction
 from memory.errors import PlaybookInvalid
 from memory.playbooks import executions, search, store, upkeep, write
@@ -184,15 +184,20 @@ class Library:
         return search.search_playbooks(self.engine, self.index, query)
 
     def search_with_context(
-        self, query: PlaybookQuery, thresholds: GroupThresholds = DEFAULT_THRESHOLDS
+        self,
+        query: PlaybookQuery,
+        thresholds: GroupThresholds = DEFAULT_THRESHOLDS,
+        *,
+        seed: str = "",
     ) -> GroupedResults:
         """Return search results by group, up to `query.limit` in each.
 
         Three times the limit is searched, without `min_score`, so that failures are found too.
+        With a seed, such as a run's id, failing playbooks are sometimes offered again.
         """
         results = self.search(replace(query, limit=query.limit * 3, min_score=0.0))
         with read_transaction(self.engine) as connection:
-            return search.group_results(connection, query, results, thresholds)
+            return search.group_results(connection, query, results, thresholds, seed)
 
     def record_execution(self, execution: Execution) -> bool:
         """Store an execution and count its outcome; return False if it is already stored.
@@ -239,6 +244,30 @@ class Library:
         """Store lessons that the playbook does not have, at most three of a run; return them."""
         return self._add_lessons(ref, texts, run_id)
 
+    def accept_reflection(self, execution: Execution) -> tuple[Playbook, Sequence[str]]:
+        """Approve a waiting reflection; return its playbook and the new lessons.
+
+        Improvements that no playbook is about become one, or lessons of one with this title.
+        """
+        reflection = execution.reflection or Reflection()
+        if not executions.asks_for_playbook(execution) and execution.playbook_id is not None:
+            added = self.apply_reflection(
+                execution.playbook_id, reflection, run_id=execution.run_id
+            )
+            return self.get(execution.playbook_id), added
+        playbook = self._playbook_for(reflection.title or execution.task, execution)
+        added = self._add_lessons(
+            playbook.id, reflection.improvements, execution.run_id, approved=True
+        )
+        with write_transaction(self.engine) as connection:
+            executions.close_reflection(connection, execution.id, accepted=True)
+        return self.get(playbook.id), added
+
+    def refuse_reflection(self, execution: Execution) -> bool:
+        """Drop a waiting reflection; return False if it does not wait."""
+        with write_transaction(self.engine) as connection:
+            return executions.close_reflection(connection, execution.id, accepted=False)
+
     def waiting_reflections(self, ref: str | None = None) -> Sequence[Execution]:
         """Return executions of one playbook, or of all, whose reflection waits for a person."""
         with read_transaction(self.engine) as connection:
@@ -271,6 +300,15 @@ class Library:
             return [result.playbook for result in self.search(PlaybookQuery(text=text, limit=5))]
 
         return upkeep.check_indexes(self.engine, self.index, search_by_text, repair=repair)
+
+    def _playbook_for(self, title: str, execution: Execution) -> Playbook:
+        title = " ".join(title.split())[:TITLE_LIMIT] or "untitled work"
+        with read_transaction(self.engine) as connection:
+            found = store.find(connection, slugify(title))
+        if found is not None and found.title.lower() == title.lower():
+            return found
+        source = f"run {execution.run_id}" if execution.run_id else "person"
+        return self.create(PlaybookContent(title=title, use_case=execution.task), source=source)
 
     def _key(self, connection: Connection, ref: str | None) -> int | None:
         return None if ref is None else store.get(connection, ref).key

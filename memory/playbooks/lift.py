@@ -72,10 +72,15 @@ class Lift:
         return Interval(self.difference - below, self.difference + above)
 
     @property
+    def too_few(self) -> bool:
+        """True if a side has too few runs for any conclusion."""
+        return min(self.shown.runs, self.held_out.runs) < MIN_RUNS_PER_SIDE
+
+    @property
     def verdict(self) -> str:
         """The conclusion: too few runs, helps, harms, or no difference."""
-        fewest = min(self.shown.runs, self.held_out.runs)
-        if fewest < MIN_RUNS_PER_SIDE:
+        if self.too_few:
+            fewest = min(self.shown.runs, self.held_out.runs)
             return f"too few runs: {fewest} on the smaller side, {MIN_RUNS_PER_SIDE} are needed"
         if self.interval.low > 0:
             return "helps"

@@ -14,12 +14,11 @@ from memory.playbooks import executions, store
 from memory.playbooks.library import Library
 from memory.playbooks.lift import is_held_out
 from memory.playbooks.render import RenderedPlaybooks, render_playbooks, render_titles
-from memory.playbooks.search import result_group
+from memory.playbooks.usefulness import RecentOutcomes, result_group
 from memory.tables import recalled_playbooks, recalls
 from memory.types import (
     GroupThresholds,
     Outcome,
-    OutcomeCounts,
     Playbook,
     PlaybookFilter,
     PlaybookQuery,
@@ -46,8 +45,9 @@ def recall_playbooks(
         filter=NO_DRAFTS,
         max_distance=options.max_distance,
         confidence_weight=options.confidence_weight,
+        optimistic=True,
     )
-    results = library.search_with_context(query, options.contrast)
+    results = library.search_with_context(query, options.contrast, seed=run_id)
     held_out, share = _draw(library, run_id, options.holdout_share)
     fitting = render_playbooks(results, budget_tokens=options.budget_tokens)
     shown = RenderedPlaybooks(text="") if held_out or not results.hits else fitting
@@ -137,8 +137,8 @@ def mark_read(connection: Connection, run_id: str, playbook: Playbook) -> None:
     is_logged = select(recalls.c.run_id).where(recalls.c.run_id == run_id)
     if connection.execute(is_logged).first() is None:
         return
-    recent = executions.recent_counts(connection, [playbook.key])
-    latest = recent.get(playbook.key, OutcomeCounts())
+    recent = executions.recent_outcomes(connection, [playbook.key])
+    latest = recent.get(playbook.key, RecentOutcomes())
     row = {
         "run_id": run_id,
         "playbook_id": playbook.id,

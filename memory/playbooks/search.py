@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, bindparam, func, select
 
 from memory.database import read_transaction
 from memory.playbooks import executions, store
 from memory.playbooks.index import IndexMatches, PlaybookIndex
+from memory.playbooks.usefulness import RecentOutcomes, result_group
 from memory.tables import lessons as lesson_table
 from memory.tables import playbooks
 from memory.types import (
@@ -16,7 +16,7 @@ from memory.types import (
     GroupedResults,
     GroupThresholds,
     Lesson,
-    OutcomeCounts,
+    Observation,
     PlaybookFilter,
     PlaybookQuery,
     PlaybookStatus,
@@ -24,7 +24,7 @@ from memory.types import (
     SearchArm,
     SearchResult,
     Vector,
-    wilson_lower_bound,
+    wilson,
 )
 from memory.vectors.embeddings import cosine_distances
 
@@ -33,9 +33,6 @@ MATCHES_PER_ARM = 50
 
 DEPTH_FACTOR = 4
 """Factor by which an arm searches deeper when drafts took the places of reviewed playbooks."""
-
-MIN_FAILURES = 3
-"""Failures among the latest executions that a failing playbook has at least."""
 
 MAX_FAILURES_SHOWN = 5
 """Failures that the rendering of a playbook names."""
@@ -79,29 +76,27 @@ def group_results(
     query: PlaybookQuery,
     results: Sequence[SearchResult],
     thresholds: GroupThresholds,
+    seed: str = "",
 ) -> GroupedResults:
     """Return the results by group, at most `query.limit` in each, with failures and origin."""
-    may_fail = [r.playbook.key for r in results if r.playbook.counts.failures >= MIN_FAILURES]
-    recent = executions.recent_counts(connection, may_fail)
+    with_failures = [r.playbook.key for r in results if r.playbook.counts.failures]
+    recent = executions.recent_outcomes(connection, with_failures)
     groups: dict[ResultGroup, list[SearchResult]] = {g: [] for g in GroupedResults(query="").groups}
     for result in results:
-        latest = recent.get(result.playbook.key, OutcomeCounts())
-        groups[result_group(result.playbook.counts, latest, thresholds)].append(result)
+        one = result.playbook
+        latest = recent.get(one.key, RecentOutcomes())
+        group = result_group(one.counts, latest, thresholds, seed=seed and f"{seed} {one.id}")
+        groups[group].append(result)
     chosen = {group: found[: query.limit] for group, found in groups.items()}
     keys = [result.playbook.key for found in chosen.values() for result in found]
     by_others = store.written_by_others(connection, keys)
 
     def complete(group: ResultGroup, result: SearchResult) -> SearchResult:
         playbook = result.playbook
-        failures = FailureTexts((), includes_run_text=False)
-        if group == "failed":
-            failures = failure_texts(connection, playbook.key)
-        by_run = playbook.key in by_others or any(lesson.run_id for lesson in playbook.lessons)
-        return replace(
-            result,
-            failure_texts=failures.texts,
-            has_run_text=by_run or failures.includes_run_text,
-        )
+        failures = failure_texts(connection, playbook.key) if group == "failing" else ()
+        runs = [lesson.run_id for lesson in playbook.lessons] + [one.run_id for one in failures]
+        by_run = playbook.key in by_others or any(run_id is not None for run_id in runs)
+        return replace(result, failure_texts=failures, has_run_text=by_run)
 
     return GroupedResults(
         query=query.text,
@@ -109,14 +104,7 @@ def group_results(
     )
 
 
-class FailureTexts(NamedTuple):
-    """Texts about the latest failures of a playbook."""
-
-    texts: tuple[str, ...]
-    includes_run_text: bool
-
-
-def failure_texts(connection: Connection, key: int) -> FailureTexts:
+def failure_texts(connection: Connection, key: int) -> tuple[Observation, ...]:
     """Return approved texts about the latest failures, then the names of failed steps.
 
     The output of a step is left out: it may hold other people's data, or text meant to mislead.
@@ -125,12 +113,15 @@ def failure_texts(connection: Connection, key: int) -> FailureTexts:
         connection, key, outcome="failure", limit=MAX_FAILURES_SHOWN
     )
     found = [
-        (text, e.run_id is not None) for e in latest if e.reflection for text in e.reflection.told
+        Observation(text, e.run_id) for e in latest if e.reflection for text in e.reflection.told
     ]
     steps = [step for execution in latest for step in execution.step_results]
-    found += [(f"{step.name}: failure", False) for step in steps if step.outcome == "failure"]
-    texts = tuple(dict.fromkeys(text for text, _ in found))[:MAX_FAILURES_SHOWN]
-    return FailureTexts(texts, any(by_run for text, by_run in found if text in texts))
+    found += [
+        Observation(f"{step.name}: failure", None) for step in steps if step.outcome == "failure"
+    ]
+    by_text = {one.text: one for one in reversed(found)}
+    distinct = [one for one in found if by_text.pop(one.text, None)]
+    return tuple(distinct[:MAX_FAILURES_SHOWN])
 
 
 def fuse_scores(
@@ -183,24 +174,6 @@ def ranked_keys(scores: Mapping[int, float], *, min_score: float, limit: int) ->
     return sorted(good, key=lambda key: (-round(scores[key], 9), key))[:limit]
 
 
-def result_group(
-    counts: OutcomeCounts, recent: OutcomeCounts, thresholds: GroupThresholds
-) -> ResultGroup:
-    """Return the group that a playbook is shown in.
-
-    `counts` are of all executions, `recent` of the latest ones. A playbook that fails lately is in
-    group failed, however good it was before.
-    """
-    # Fewer failures say little: a playbook that succeeds nine times in ten fails once within seven
-    # runs half of the time.
-    is_failing = recent.failures >= MIN_FAILURES and recent.failures > recent.succeeded
-    if is_failing and recent.confidence <= thresholds.failed_max:
-        return "failed"
-    if counts.confidence >= thresholds.proven_min:
-        return "proven"
-    return "mixed" if counts.failures else "untested"
-
-
 def _results(
     connection: Connection, query: PlaybookQuery, found: IndexMatches, model: str | None
 ) -> list[SearchResult]:
@@ -217,7 +190,7 @@ def _results(
     if query.confidence_weight or not query.filter.drafts:
         rated = connection.execute(_RATED, {"keys": list(relevance)})
         confidence = {
-            key: wilson_lower_bound(good, failures)
+            key: wilson(good, failures)[query.optimistic]
             for key, good, failures, status, source in rated
             if _passes(query.filter, status, source)  # the vector index does not know drafts
         }
@@ -254,7 +227,7 @@ def _passes(where: PlaybookFilter, status: PlaybookStatus, source: str) -> bool:
 
 def _by_similarity(
     connection: Connection, lessons: Sequence[Lesson], query: Vector | None, model: str | None
-) -> tuple[str, ...]:
+) -> tuple[Lesson, ...]:
     """Sort lessons by similarity to the query; those without a vector come last, the newest first.
 
     Without a query vector all are sorted by age.
@@ -268,4 +241,4 @@ def _by_similarity(
         near = cosine_distances([row.vector for row in rows], query)
         distances = dict(zip((row.id for row in rows), near, strict=True))
         newest.sort(key=lambda lesson: distances.get(lesson.id, 2.0))
-    return tuple(lesson.text for lesson in newest)
+    return tuple(newest)

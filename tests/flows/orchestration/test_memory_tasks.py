@@ -159,7 +159,6 @@ def test_nobody_is_asked_to_reflect_where_nothing_can_be_learned(slug: str) -> N
 
     options = WORDS.model_copy(update={"reflect_model": "any"})
     reflecting = run_memory(options, complete)
-    reflecting.record(ended("no playbook"), False)
     reflecting.surface("stopped", "rotate the keys")
     reflecting.record(replace(ended("stopped"), status="cancelled"), False)
     assert asked == []

@@ -47,7 +47,7 @@ def test_an_untrusted_intent_is_not_quoted_as_the_users_words(
     rule = {**FOUND, "type": "Constraint", "text": said, "evidence": said}
     one = curator(answer(rule))
     run("aaaa1111", intent=said, intent_from="issue:7")
-    assert "needs a quote from the request" in curate_run("aaaa", model=one).refused[0].why
+    assert "needs a literal quote from the request" in curate_run("aaaa", model=one).refused[0].why
     run("bbbb2222", intent=said)
     assert [made.status for made in curate_run("bbbb", model=one).written] == ["Pending"]
     with configured_notebook() as book:

@@ -212,7 +212,7 @@ def test_the_lessons_most_similar_to_the_query_come_first(
     library.add_lessons(made.id, ["mind the database migration", "mind the go compiler"])
     assert "mind the database migration" in words.texts
     (hit,) = library.search(PlaybookQuery(text="deploy with a database migration", max_distance=2))
-    assert hit.lessons[0] == "mind the database migration"
+    assert hit.lessons[0].text == "mind the database migration"
 
 
 def test_stats_count_the_store(library: Library) -> None:

@@ -1,19 +1,15 @@
 """The pure parts: confidence, fusion, contrast, staleness, lift, words."""
 
-import random
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from memory.playbooks.bm25 import query_words, tokenize, word_impacts
-from memory.playbooks.executions import RECENT_EXECUTIONS
 from memory.playbooks.lift import MIN_RUNS_PER_SIDE, Trial, is_held_out, lift
-from memory.playbooks.search import blend_confidence, fuse_scores, ranked_keys, result_group
+from memory.playbooks.search import blend_confidence, fuse_scores, ranked_keys
 from memory.playbooks.upkeep import stale_reason
 from memory.types import (
-    GroupThresholds,
     OutcomeCounts,
     Playbook,
     PlaybookContent,
@@ -41,60 +37,6 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 )
 def test_confidence_prefers_evidence(successes: int, failures: int, expected: float) -> None:
     assert wilson_lower_bound(successes, failures) == pytest.approx(expected, abs=1e-4)
-
-
-def group_of(outcomes: Sequence[bool], contrast: GroupThresholds = GroupThresholds()) -> str:  # noqa: B008 - frozen
-    """Return the group of a playbook with these outcomes, the latest last."""
-    every, latest = (
-        OutcomeCounts(successes=sum(some), failures=len(some) - sum(some))
-        for some in (outcomes, outcomes[-RECENT_EXECUTIONS:])
-    )
-    return result_group(every, latest, contrast)
-
-
-@pytest.mark.parametrize(
-    ("successes", "failures", "expected"),
-    [
-        (0, 0, "untested"),
-        (3, 0, "untested"),
-        (4, 0, "proven"),
-        (6, 1, "mixed"),
-        (1, 1, "mixed"),
-        (0, 2, "mixed"),
-        (0, 3, "failed"),
-        (2, 3, "failed"),
-        (3, 3, "mixed"),
-        (90, 5, "proven"),
-        (90, 6, "failed"),
-    ],
-)
-def test_three_recent_failures_that_outnumber_successes_make_a_playbook_failed(
-    successes: int, failures: int, expected: str
-) -> None:
-    assert group_of([True] * successes + [False] * failures) == expected
-
-
-def test_old_failures_do_not_make_a_repaired_playbook_failed() -> None:
-    assert group_of([False] * 20 + [True] * 5) == "mixed"
-
-
-def test_thresholds_of_zero_are_zero() -> None:
-    assert group_of([], GroupThresholds(proven_min=0.0)) == "proven"
-    assert group_of([False] * 9, GroupThresholds(failed_max=0.0)) == "failed"
-    assert group_of([True] + [False] * 9, GroupThresholds(failed_max=0.0)) == "mixed"
-
-
-@pytest.mark.parametrize(("success_rate", "least"), [(0.95, 0.98), (0.9, 0.95), (0.8, 0.8)])
-def test_a_good_playbook_is_still_followed_after_40_runs(success_rate: float, least: float) -> None:
-    """Agents here never follow a playbook in group failed, so it cannot recover."""
-    lot = random.Random(22)  # noqa: S311 - the same lots each time, no secret
-    still_followed = 0
-    for _ in range(200):
-        outcomes: list[bool] = []
-        while len(outcomes) < 40 and group_of(outcomes) != "failed":
-            outcomes.append(lot.random() < success_rate)
-        still_followed += group_of(outcomes) != "failed"
-    assert still_followed / 200 >= least
 
 
 def test_both_arms_together_outrank_one() -> None:

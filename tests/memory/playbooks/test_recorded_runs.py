@@ -1,8 +1,10 @@
 """Recall for runs, credit to playbooks, and their lift; on both databases."""
 
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from sqlalchemy import select
@@ -22,7 +24,13 @@ from memory.playbooks.recall import (
 )
 from memory.playbooks.tools import run_playbook_tool
 from memory.tables import recalls
-from memory.types import Execution, PlaybookContent, RecallOptions, Reflection
+from memory.types import (
+    Execution,
+    PlaybookContent,
+    PlaybookQuery,
+    RecallOptions,
+    Reflection,
+)
 from tests.support.memory import Clock
 from tests.support.memory_runs import SHOW_ALL, ended, say
 
@@ -100,17 +108,28 @@ def read(library: Library, run_id: str, playbook_id: str) -> None:
     assert "error" not in json.loads(run_playbook_tool(library, asked, run_id=run_id))
 
 
-def test_without_a_name_the_best_shown_gets_the_credit_and_a_failed_one_last(
+def failing_in(library: Library) -> Iterator[str]:
+    """Yield ids of runs that are not offered the failing playbook again."""
+    query = PlaybookQuery(text="rotate certificates", max_distance=2.0)
+    for number in count():
+        if library.search_with_context(query, seed=f"r{number}").failing:
+            yield f"r{number}"
+
+
+def test_without_a_name_the_best_shown_gets_the_credit_and_a_failing_one_last(
     library: Library,
 ) -> None:
     bad = library.create(PlaybookContent(title="rotate certificates"))
     for _ in range(3):
         library.record_execution(Execution(playbook_id=bad.id, outcome="failure"))
-    recall_playbooks(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
-    assert record_run(library, ended("r1")).playbooks == (bad.id,)
+    runs = failing_in(library)
+    first, second = next(runs), next(runs)
+    recall_playbooks(library, run_id=first, task="rotate certificates", options=SHOW_ALL)
+    done = record_run(library, ended(first, "failure", error="1 failed"))
+    assert done.playbooks == (bad.id,)
     good = library.create(PlaybookContent(title="rotate certificates well"))
-    recall_playbooks(library, run_id="r2", task="rotate certificates", options=SHOW_ALL)
-    assert record_run(library, ended("r2")).playbooks == (good.id,)
+    recall_playbooks(library, run_id=second, task="rotate certificates", options=SHOW_ALL)
+    assert record_run(library, ended(second)).playbooks == (good.id,)
 
 
 def test_a_playbook_with_six_successes_and_one_failure_is_shown_and_credited(
@@ -131,22 +150,30 @@ def test_a_playbook_with_six_successes_and_one_failure_is_shown_and_credited(
 
 
 @pytest.mark.parametrize("named", ["named", "not named"])
-def test_a_failed_playbook_that_a_run_followed_is_credited_and_comes_back(
+def test_a_failing_playbook_that_a_run_followed_is_credited_and_comes_back(
     library: Library, named: str
 ) -> None:
     made = library.create(PlaybookContent(title="rotate certificates"))
     for _ in range(3):
         library.record_execution(Execution(playbook_id=made.id, outcome="failure"))
-    for number in range(3):
-        run_id = f"r{number}"
-        shown = recall_playbooks(
-            library, run_id=run_id, task="rotate certificates", options=SHOW_ALL
-        )
-        assert [hit.playbook.id for hit in shown.results.failed] == [made.id]
-        said = f"[playbook:{made.slug}]" if named == "named" else ""
-        assert record_run(library, ended(run_id, said=said)).playbooks == (made.id,)
-    shown = recall_playbooks(library, run_id="r3", task="rotate certificates", options=SHOW_ALL)
-    assert [hit.playbook.id for hit in shown.results.mixed] == [made.id]
+    run_id = next(failing_in(library))
+    shown = recall_playbooks(library, run_id=run_id, task="rotate certificates", options=SHOW_ALL)
+    assert [hit.playbook.id for hit in shown.results.failing] == [made.id]
+    said = f"[playbook:{made.slug}]" if named == "named" else ""
+    assert record_run(library, ended(run_id, said=said)).playbooks == (made.id,)
+    shown = recall_playbooks(library, run_id="next", task="rotate certificates", options=SHOW_ALL)
+    assert [hit.playbook.id for hit in shown.results.promising] == [made.id]
+
+
+def test_a_failing_playbook_is_offered_again_to_some_runs(library: Library) -> None:
+    made = library.create(PlaybookContent(title="rotate certificates"))
+    for _ in range(3):
+        library.record_execution(Execution(playbook_id=made.id, outcome="failure"))
+    query = PlaybookQuery(text="rotate certificates", max_distance=2.0)
+    offered = [
+        bool(library.search_with_context(query, seed=f"r{number}").untested) for number in range(60)
+    ]
+    assert 0 < sum(offered) < 30
 
 
 def test_recording_a_run_twice_counts_once(library: Library) -> None:

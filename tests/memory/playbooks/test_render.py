@@ -52,10 +52,10 @@ def make(library: Library, title: str, good: int, bad: int) -> str:
 def test_the_groups_stand_under_their_headings(on_sqlite: Library) -> None:
     make(on_sqlite, "deploy safely", 9, 0)
     make(on_sqlite, "deploy quickly", 0, 9)
-    make(on_sqlite, "deploy somehow", 1, 0)
+    make(on_sqlite, "deploy somehow", 0, 0)
     make(on_sqlite, "deploy often", 6, 1)
     text = render_playbooks(found(on_sqlite), budget_tokens=2_000).text
-    order = ("### Proven", "deploy safely", "Mixed Results", "deploy often", "### Untested",
+    order = ("### Proven", "deploy safely", "### Promising", "deploy often", "### Untested",
              "deploy somehow", "### Failed", "deploy quickly")  # fmt: skip
     places = [text.index(part) for part in order]
     assert places == sorted(places)

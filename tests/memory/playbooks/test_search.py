@@ -155,16 +155,26 @@ def test_vectors_are_made_again_only_when_their_text_changes(
 
 
 def test_results_are_grouped_by_their_record(library: Library) -> None:
-    good, bad, new, mixed = fill(library, *(f"rotate {n}" for n in ("good", "bad", "new", "mixed")))
+    good, bad, new, some = fill(library, *(f"rotate {n}" for n in ("good", "bad", "new", "some")))
     for number in range(5):
         library.record_execution(Execution(playbook_id=good, outcome="success"))
         library.record_execution(Execution(playbook_id=bad, run_id=str(number), outcome="failure"))
-    library.record_execution(Execution(playbook_id=mixed, outcome="failure"))
+    for outcome in ("success", "failure"):
+        library.record_execution(Execution(playbook_id=some, outcome=outcome))
     found = library.search_with_context(PlaybookQuery(text="rotate", max_distance=2.0))
     groups = {group: [hit.playbook.id for hit in hits] for group, hits in found.groups.items()}
-    assert groups == {"proven": [good], "mixed": [mixed], "untested": [new], "failed": [bad]}
+    assert groups == {"proven": [good], "promising": [some], "untested": [new], "failing": [bad]}
     strict = GroupThresholds(proven_min=0.9)
     assert library.search_with_context(PlaybookQuery(text="rotate"), strict).proven == ()
+
+
+def test_an_untested_playbook_is_not_ranked_behind_a_tested_one_for_a_run(library: Library) -> None:
+    old, new = fill(library, "rotate certificates by hand", "rotate certificates")
+    library.record_execution(Execution(playbook_id=old, outcome="success"))
+    query = PlaybookQuery(text="rotate certificates", confidence_weight=0.9, limit=1)
+    assert [hit.playbook.id for hit in library.search(query)] == [old]
+    found = library.search(replace(query, optimistic=True))
+    assert [hit.playbook.id for hit in found] == [new]
 
 
 def test_an_unavailable_model_causes_one_warning_and_words_are_searched(

@@ -1,0 +1,1 @@
+"""Figures of learning: which playbooks are followed, and whether planted rules are learned."""
