@@ -99,7 +99,7 @@ def test_a_good_playbook_is_still_followed_after_40_runs(success_rate: float, le
 
 def test_both_arms_together_outrank_one() -> None:
     scores = fuse_scores(
-        [(1, 4.0), (2, 4.0)], [(2, 0.3), (3, 0.3)], max_word_score=10.0, max_distance=0.7
+        [(1, 3.0), (2, 3.0)], [(2, 0.3), (3, 0.3)], max_word_score=10.0, max_distance=0.7
     )
     assert ranked_keys(scores, min_score=0, limit=3) == [2, 3, 1]
     assert fuse_scores([(7, 10.0)], [(7, 0.0)], max_word_score=10.0, max_distance=0.7) == {
