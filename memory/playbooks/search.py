@@ -37,14 +37,9 @@ DEPTH_FACTOR = 4
 MAX_FAILURES_SHOWN = 5
 """Failures that the rendering of a playbook names."""
 
-WORD_WEIGHT = 2.0
-"""Weight of a word score of 1, against a similarity of 0 to 1, when no vector is near at all."""
-
-MIN_WORD_WEIGHT = 0.02
-"""Its lowest weight, so that words decide between playbooks that are equally near."""
-
-WORD_WEIGHT_DECAY = 4
-"""How fast that weight falls as the nearest vector comes closer; see `docs/why/memory.md`."""
+WORD_WEIGHT = 1.0
+"""Weight of the share of the query that the words match, against the similarity of the vectors;
+chosen on public data, see `docs/why/memory.md`."""
 
 _RATED = select(
     playbooks.c.key,
@@ -130,23 +125,20 @@ def fuse_scores(
     *,
     max_word_score: float,
     max_distance: float,
+    word_weight: float = WORD_WEIGHT,
 ) -> dict[int, float]:
     """Combine BM25 scores and cosine distances to one relevance, 0 to 1, for each playbook.
 
-    A playbook missing in `vectors` is taken to be at `max_distance`. Words count by the share of
-    the query that they match, and less the nearer the nearest vector is. Reciprocal rank fusion
-    ignores how good a rank is: of paraphrased questions it found less than half as many
-    (`benchmarks/memory/retrieval.py`).
+    It is the weighted mean of the similarity and of the share of the query that the words match.
+    A playbook missing in `vectors` is taken to be at `max_distance`.
     """
     matched = {key: score / max_word_score for key, score in words} if max_word_score else {}
     if vectors is None:
         return matched
     near = {key: min(1.0, max(0.0, 1 - distance)) for key, distance in vectors}
     floor = max(0.0, 1 - max_distance)
-    nearest = max(near.values(), default=floor)
-    weight = max(MIN_WORD_WEIGHT, WORD_WEIGHT * (1 - nearest) ** WORD_WEIGHT_DECAY)
     return {
-        key: (near.get(key, floor) + weight * matched.get(key, 0.0)) / (1 + weight)
+        key: (near.get(key, floor) + word_weight * matched.get(key, 0.0)) / (1 + word_weight)
         for key in near.keys() | matched.keys()
     }
 

@@ -41,7 +41,7 @@ def test_confidence_prefers_evidence(successes: int, failures: int, expected: fl
 
 def test_both_arms_together_outrank_one() -> None:
     scores = fuse_scores(
-        [(1, 4.0), (2, 4.0)], [(2, 0.3), (3, 0.3)], max_word_score=10.0, max_distance=0.7
+        [(1, 3.0), (2, 3.0)], [(2, 0.3), (3, 0.3)], max_word_score=10.0, max_distance=0.7
     )
     assert ranked_keys(scores, min_score=0, limit=3) == [2, 3, 1]
     assert fuse_scores([(7, 10.0)], [(7, 0.0)], max_word_score=10.0, max_distance=0.7) == {
