@@ -3,20 +3,24 @@
 import pkgutil
 import sys
 from contextlib import nullcontext
+from importlib import metadata
 from traceback import walk_tb
-from typing import NamedTuple, NoReturn
+from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 from typer.exceptions import TyperException
 
+from app.cli.help import add_examples
 from app.terminal.output import (
     json_missing,
     json_only_stdout,
     print_json,
+    print_line,
     print_message,
     set_up_logging,
 )
 from contracts.errors import BadInput, HarnessError, Interrupted
+from flows.config.environment import completed_words
 from nodes.node_errors import describe_node_error
 
 DEBUG = "--debug"
@@ -55,6 +59,12 @@ COMMANDS = {
 }  # fmt: skip
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        print_line(f"harness {metadata.version('harness')}")
+        raise typer.Exit
+
+
 def command_line(*names: str) -> typer.Typer:
     """Return the command line with the named commands; the others have only their help line.
 
@@ -63,18 +73,32 @@ def command_line(*names: str) -> typer.Typer:
     line = typer.Typer(
         name="harness",
         help="Run coding agents unattended, in Docker sandboxes, as Prefect flows.",
-        epilog=f"Add {DEBUG} to any command to see tracebacks and the log of every library.",
+        epilog=f"\b\nExamples:\n  harness demo\n  harness run --help\n\n"
+        f"Add {DEBUG} to any command to see tracebacks and the log of every library.",
         no_args_is_help=True,
-        add_completion=False,
+        rich_markup_mode=None,  # rich would take "[memory]" in a help text for markup
         pretty_exceptions_enable=False,
     )
+    line.callback()(_options)
     for name, command in COMMANDS.items():
         found = pkgutil.resolve_name(command.target) if name in names else _not_imported
         if isinstance(found, typer.Typer):
             line.add_typer(found, name=name, help=command.help)
         else:
             line.command(name, help=command.help)(found)
+    add_examples(line)
     return line
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Run coding agents unattended, in Docker sandboxes, as Prefect flows."""
 
 
 def main() -> None:
@@ -89,7 +113,10 @@ def main() -> None:
 def _run(arguments: list[str], *, debug: bool) -> NoReturn:
     try:
         # With --json a usage error must become a document, so typer must not print it and exit.
-        code = command_line(*arguments[:1])(arguments, standalone_mode=JSON not in arguments)
+        names = completed_words()[:1] or arguments[:1]
+        code = command_line(*names)(
+            arguments, prog_name="harness", standalone_mode=JSON not in arguments
+        )
         if code == Interrupted.exit_code and json_missing():
             raise Interrupted("interrupted")
         sys.exit(code)

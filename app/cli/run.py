@@ -17,7 +17,7 @@ from flows.execution.wiring import build_dependencies, resolve_request
 from flows.orchestration.start import run_in_prefect
 from flows.runs.home import create_home
 from flows.runs.report import to_json
-from flows.runs.request import ResolvedRequest, RunRequest, new_run_id
+from flows.runs.request import ResolvedRequest, RunRequest, absolute_repo, new_run_id
 from flows.runs.run_record import read_record
 from flows.runs.runs import read_report
 from flows.services.daemon import start_detached
@@ -82,7 +82,7 @@ def run(
         whole_intent.unlink()
     typed = RunRequest.of(
         blueprint=blueprint,
-        repo=repo,
+        repo=absolute_repo(repo),
         intent=full_intent,
         intent_from=f"file:{intent_from.name}" if intent_from and untrusted else "",
         ref=ref,

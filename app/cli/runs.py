@@ -21,6 +21,7 @@ from app.terminal.output import (
 from flows.config.settings import load_settings
 from flows.runs.home import TRAJECTORY
 from flows.runs.report import to_json
+from flows.runs.request import repo_name
 from flows.runs.runs import find_resumable, find_run, list_runs, read_diff, read_report
 from nodes.text import escape_invisible, strip_control_characters
 from providers.trajectory import event_line, read_trajectory
@@ -44,7 +45,7 @@ def list_(
     else:
         print_table(
             ("run", "started", "state", "blueprint", "repo"),
-            [(e.run_id, e.started_at, e.state, e.blueprint, e.repo) for e in entries],
+            [(e.run_id, e.started_at, e.state, e.blueprint, repo_name(e.repo)) for e in entries],
         )
 
 

@@ -65,6 +65,14 @@ def set_variables(new: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
+def completed_words() -> list[str]:
+    """Return the words of the command line that a shell asks to complete, without `harness`."""
+    if "_HARNESS_COMPLETE" not in os.environ:
+        return []
+    typed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
+    return typed.split()[1:]
+
+
 def environment() -> Mapping[str, str]:
     """Return the environment, with absolute paths in HARNESS_HOME and HARNESS_CONFIG."""
     paths = (name for name in ("HARNESS_HOME", "HARNESS_CONFIG") if os.environ.get(name))

@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from blueprints.types import Blueprint
-from contracts.agents import AgentName
+from contracts.agents import AGENTS, AgentName
 from contracts.errors import BadInput, OptionInvalid
 from contracts.files import existing_path
 from memory.scope import ID_LIMIT, Scope, validate_scope
@@ -81,7 +81,7 @@ class RunRequest(BaseModel):
     agent: AgentChoice = Field(
         default=CONFIGURED,
         title="Agent",
-        description="The agent for agentic nodes that name none.",
+        description=f"Agent for nodes that name none: {', '.join(AGENTS)}, or the configured one.",
     )
     model: str = Field(
         default="",
