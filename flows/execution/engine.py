@@ -132,6 +132,8 @@ def _run_nodes(
     """Open the agents and the sandbox, put the repository in, run the nodes, take the work out."""
     checkpoints, run_id = run.checkpoints, run.ctx.run_id
     saved = checkpoints.current
+    if notice := dependencies.token_budget(request).notice:
+        run.delivery.tell(notice)
     with (
         dependencies.open_agents(
             request, run_id, run.folder, watch.on_line, run.used_budget, checkpoints.talks
