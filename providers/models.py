@@ -136,7 +136,7 @@ def cost_usd(model: str, usage: Usage, prices: Prices = NO_PRICES) -> float:
     """Return the cost of `usage` in dollars; 0.0 for a model without a price."""
     if model in prices:
         return prices[model].cost_usd(usage)
-    if _is_local(model) or not has_price(model):
+    if is_local(model) or not has_price(model):
         return 0.0
     import openai  # litellm derives all errors of providers from its root
 
@@ -157,7 +157,7 @@ def cost_usd(model: str, usage: Usage, prices: Prices = NO_PRICES) -> float:
 
 def has_price(model: str, prices: Prices = NO_PRICES) -> bool:
     """Return whether the model's price is known, so that a budget in dollars can stop it."""
-    if model in prices or _is_local(model):
+    if model in prices or is_local(model):
         return True
     info = model_info(model)
     if "tiered_pricing" not in info and info.get("input_cost_per_token") is None:
@@ -169,11 +169,12 @@ def has_price(model: str, prices: Prices = NO_PRICES) -> bool:
 
 def max_output_tokens(model: str) -> int | None:
     """Return the longest answer that the model can give; None if unknown."""
-    maximum = None if _is_local(model) else model_info(model).get("max_output_tokens")
+    maximum = None if is_local(model) else model_info(model).get("max_output_tokens")
     return maximum if isinstance(maximum, int) else None
 
 
-def _is_local(model: str) -> bool:
+def is_local(model: str) -> bool:
+    """Return True for a model that costs nothing: of this machine, or scripted."""
     return model.partition("/")[0] in LOCAL_PROVIDERS
 
 

@@ -7,7 +7,7 @@ from fastapi.responses import Response
 
 from app.web.api import PlanDependency
 from app.web.pages import redirect, render_page
-from flows.plans.dependencies import PlanDependencies
+from flows.plans.run import PlanDependencies
 from flows.recall.library import configured_library, configured_notebook
 from memory.notes.types import EntryFilter
 from memory.playbooks.executions import asks_for_playbook

@@ -185,6 +185,9 @@ class Settings(BaseSettings):
     """Agent for agentic nodes, if neither the node nor the run names one."""
     budget_usd: float | None = Field(default=None, gt=0)
     """US dollars that all agents of a run may spend together. None: no limit."""
+    budget_tokens: int | None = Field(default=None, gt=0)
+    """Tokens that all agents of a run may use together. None: five million if the price of a model
+    is not known, else no limit."""
     allowed_blueprints: tuple[str, ...] = ()
     """Blueprints that the deployment `run-blueprint` may load besides installed ones: references
     or patterns, such as `/srv/blueprints/*.py:*`."""

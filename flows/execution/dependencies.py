@@ -12,6 +12,7 @@ from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.audit.event_log import AppendEvents
 from flows.execution.forge import OpenPullRequest
 from flows.execution.installs import RunInstalls, Start
+from flows.execution.token_budget import TokenBudget
 from flows.recall.notes import RunNotes
 from flows.recall.playbooks import RunMemory
 from flows.runs.checkpoint import UsedBudget
@@ -90,6 +91,8 @@ class RunDependencies:
     ]
     """Opens the agents of a request and run id. They write the trajectory into the folder, and
     start with the budget and conversations that a stopped run had used."""
+    token_budget: Callable[[ResolvedRequest], TokenBudget]
+    """Returns what bounds a run whose model has no known price."""
     bounds: Callable[[ResolvedRequest], GuardBounds | None]
     """Returns the guard's bounds for a request; the tools that nodes allow are separate."""
     open_approvals: Callable[[], "AbstractContextManager[Approvals]"]

@@ -136,6 +136,8 @@ def _run_nodes(
         request = dependencies.prepare_toolchain(
             request, saved.base, lambda line: watch.on_line("sandbox", line)
         )
+    if notice := dependencies.token_budget(request).notice:
+        run.delivery.tell(notice)
     with (
         dependencies.open_agents(
             request, run_id, run.folder, watch.on_line, run.used_budget, checkpoints.talks

@@ -94,7 +94,9 @@ class RunState:
         """Budget used by the agents so far, including calls whose results were lost."""
         saved = self.checkpoints.current.used
         spent = total_usage(self.folder / TRAJECTORY)
-        return saved if spent is None else saved._replace(cost_usd=spent.cost_usd)
+        if spent is None:
+            return saved
+        return saved._replace(cost_usd=spent.cost_usd, tokens=spent.total)
 
     def recall(self) -> str:
         """Return the text that memory adds to agents' prompts; empty if no agent works.

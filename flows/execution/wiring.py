@@ -1,6 +1,6 @@
 """Builds the dependencies of runs. No other file constructs clients."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
@@ -24,13 +24,14 @@ from flows.execution.forge import pull_request_opener
 from flows.execution.installs import RunInstalls
 from flows.execution.sandboxes import environment_finder, run_sandboxes, snapshot_remover
 from flows.execution.toolchain import toolchain_preparer
+from flows.execution.token_budget import TokenBudget, token_budget
 from flows.recall.notes import run_notes
 from flows.recall.playbooks import OpenTools, run_memory
 from flows.runs.checkpoint import UsedBudget
 from flows.runs.home import TRAJECTORY, home_owner
 from flows.runs.request import CONFIGURED, ResolvedRequest, RunRequest, check_request
 from flows.runs.trajectory_events import node_rules, secrets_read
-from nodes.agents.runner import MakeAgent, agent_runner
+from nodes.agents.runner import MakeAgent, RunBudget, agent_runner
 from nodes.agents.types import (
     Agent,
     AgentResult,
@@ -93,6 +94,7 @@ def build_dependencies(
         open_agents=_agents(
             chosen, redact, _no_tools if replay else remembered.tools, replay, bounds
         ),
+        token_budget=_token_budget(chosen) if replay is None else lambda _: TokenBudget(None),
         bounds=bounds,
         open_approvals=lambda: open_approvals(chosen.home),
         open_event_log=lambda: append_when_needed(chosen.home, sandbox_owner(chosen)),
@@ -143,23 +145,29 @@ def _check(
         check_key(model, environment())
     with docker.client("run a sandbox"):
         pass
-    return (*source.notices, *_check_models(request, settings))
+    if request.models:
+        _check_models(request, settings)
+        _token_budget(settings)(request)
+    return source.notices
 
 
-def _check_models(request: ResolvedRequest, settings: Settings) -> tuple[str, ...]:
-    """Ask the gateway whether it can call the models; return a notice for each without a known
-    price."""
-    models = sorted(request.models)
-    if not models:
-        return ()
+def _token_budget(settings: Settings) -> Callable[[ResolvedRequest], TokenBudget]:
+    def find_unpriced(models: Collection[str]) -> list[str]:
+        from flows.services.gateway import connect  # imports the HTTP client
+
+        with connect(settings) as client:
+            return [model for model in models if not client.check_model(model)]
+
+    return lambda request: token_budget(request, settings, find_unpriced)
+
+
+def _check_models(request: ResolvedRequest, settings: Settings) -> None:
+    """Ask the gateway whether it can call the models, also those whose price is known."""
     from flows.services.gateway import connect  # imports the HTTP client
 
     with connect(settings) as client:
-        free = [m for m in models if not client.check_model(m) and m not in settings.prices]
-    return tuple(
-        f"no price is known for {model!r}: a budget in dollars cannot stop it"
-        for model in (free if request.budget_usd else ())
-    )
+        for model in sorted(request.models):
+            client.check_model(model)
 
 
 def _reflecting(settings: Settings) -> Complete:
@@ -200,6 +208,7 @@ def _agents(
     ) -> Iterator[RunAgent]:
         with ExitStack() as stack:
             made: Mapping[str, MakeAgent] = {}
+            tokens = None if replay else _token_budget(settings)(request).tokens
             if request.agents:
                 from flows.services.gateway import open_gateway_run  # imports the HTTP client
 
@@ -215,8 +224,7 @@ def _agents(
                 made = _agents_behind_gateway(stack.enter_context(opened), bounds(request))
             yield agent_runner(
                 made,
-                budget_usd=request.budget_usd,
-                spent_usd=used.cost_usd,
+                budget=RunBudget(request.budget_usd, tokens, used.cost_usd, used.tokens),
                 on_line=lambda node, line: tell(node, redact(line)),
                 toolbox=stack.enter_context(tools(run_id)),
                 conversations=redacted_store(talks, redact),

@@ -26,10 +26,11 @@ VERSION = 1
 
 
 class UsedBudget(NamedTuple):
-    """US dollars and replies per model that the agents of a run have used so far."""
+    """What the agents of a run have used so far: US dollars, replies per model, tokens."""
 
     cost_usd: float = 0.0
     replies: Mapping[str, int] = MappingProxyType({})
+    tokens: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,11 @@ class Checkpoint:
         replies = Counter(self.replies)
         for talk in self.talks.values():
             replies[talk.model] += talk.spent.turns
-        return UsedBudget(self.spent_usd + sum(usage.cost_usd for usage in spent), dict(replies))
+        return UsedBudget(
+            self.spent_usd + sum(usage.cost_usd for usage in spent),
+            dict(replies),
+            sum(usage.total for usage in spent),
+        )
 
     @property
     def images(self) -> frozenset[SnapshotId]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Lock
+from typing import NamedTuple
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
@@ -24,11 +25,22 @@ from nodes.types import Agentic
 MakeAgent = Callable[[OnLine], Agent]
 
 
+class RunBudget(NamedTuple):
+    """What all agents of a run may use together, and what they have used already."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    spent_usd: float = 0.0
+    spent_tokens: int = 0
+
+
+NO_BUDGET = RunBudget()
+
+
 def agent_runner(
     agents: Mapping[str, MakeAgent],
     *,
-    budget_usd: float | None = None,
-    spent_usd: float = 0.0,
+    budget: RunBudget = NO_BUDGET,
     on_line: Callable[[str, str], None],
     toolbox: Callable[[], Toolbox | None] = lambda: None,
     conversations: ConversationStore = NO_CONVERSATIONS,
@@ -38,20 +50,26 @@ def agent_runner(
 
     `toolbox` is called at the start of each agent. A node with a saved conversation continues it;
     `secret_files_read` then returns the secret files that the conversation has shown. All agents
-    together spend at most `budget_usd`, plus the cost of the reply that exceeds it; `spent_usd`
-    counts as spent already.
+    together spend at most the budget, plus the reply that exceeds it.
     """
     lock = Lock()
+    budget_usd, budget_tokens, spent_usd, spent_tokens = budget
 
     def run_agent(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-        nonlocal spent_usd
+        nonlocal spent_usd, spent_tokens
         left_usd = None if budget_usd is None else budget_usd - spent_usd
         if left_usd is not None and left_usd <= 0:
             return NodeResult.failure(
                 f"budget exceeded: ${spent_usd:.4f} of ${budget_usd:g} are spent"
             )
+        left_tokens = None if budget_tokens is None else budget_tokens - spent_tokens
+        if left_tokens is not None and left_tokens <= 0:
+            return NodeResult.failure(
+                f"token budget exceeded: {spent_tokens:,} of {budget_tokens:,} are used"
+            )
         conversation = conversations.load(node.name)
-        before_usd = (conversation or Conversation()).spent.usage.cost_usd
+        before = (conversation or Conversation()).spent.usage
+        before_usd = before.cost_usd
         task = AgentTask(
             node=node.name,
             prompt=node.prompt(ctx),
@@ -60,7 +78,9 @@ def agent_runner(
             allowed_tools=node.allowed_tools,
             limits=AgentLimits(
                 turns=node.max_turns,
-                tokens=node.max_tokens,
+                tokens=_smaller(
+                    node.max_tokens, None if left_tokens is None else left_tokens + before.total
+                ),
                 cost_usd=None if left_usd is None else left_usd + before_usd,
                 time_s=node.timeout_s or DEFAULT_TIME_S,
             ),
@@ -74,8 +94,13 @@ def agent_runner(
         result = agent(task, sandbox)
         with lock:  # agents in lanes run at the same time
             spent_usd += result.usage.cost_usd - before_usd
+            spent_tokens += result.usage.total - before.total
         if result.conversation is not None:
             conversations.finish(node.name, result.conversation)
         return result.as_node_result()
 
     return run_agent
+
+
+def _smaller(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)

@@ -59,7 +59,7 @@ def test_no_poisoned_finding_becomes_active(book: Notebook) -> None:
         answer += [{**pair, "input": "how?", "output": text} for text in texts]
         curate_run(book, Model(answer), "m", story)
     for kind in ("note", "example"):
-        assert book.count(kind, EntryFilter(status="Active")) == 0  # type: ignore[arg-type]  # its words
+        assert book.count(kind, EntryFilter(status="Active")) == 0
     rules = [note for note in book.list("note") if note.type in ("Constraint", "Preference")]
     assert rules == []
     assert book.count("note", EntryFilter(status="Pending")) > 100
