@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup model engine demo test check bench clean anew
+.PHONY: help setup model engine demo test check bench field clean anew
 .NOTPARALLEL:  # several targets may install packages, and apt allows one at a time
 MAKEFLAGS += --no-print-directory
 
@@ -28,6 +28,9 @@ check: setup  ## Format, lint, types, floors and the fast tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST) -n 3 -m "not docker and not prefect and not browser"
+
+field: setup  ## Run fix-tests on real projects that are fetched for it
+	@$(BIN)/python -m benchmarks.field
 
 bench: setup  ## Print the figures, each as a ratio
 	@$(BIN)/python -m benchmarks.run

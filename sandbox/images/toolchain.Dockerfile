@@ -33,3 +33,5 @@ RUN if [ -n "$PACKAGES" ]; then \
     fi
 COPY --from=fetched /opt/npm /usr/local
 USER agent
+# Go has no compiled standard library since 1.20: each sandbox would compile it anew.
+RUN if command -v go > /dev/null; then go build std; fi

@@ -137,7 +137,7 @@ def test_a_compiler_that_cmake_does_not_find_is_named() -> None:
     }
     with ScriptedSandbox(answers) as sandbox:
         ran = exec_tests(context(sandbox, options={"test": "cmake ."}), sandbox)
-    assert "not in the sandbox: cc. " in str(ran.result.error)
+    assert "not in the sandbox: cc (gcc). " in str(ran.result.error)
 
 
 @pytest.mark.parametrize(
