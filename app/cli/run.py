@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from app.terminal.files import read_intent
-from app.terminal.live import live_view
+from app.terminal.live import live_view, waiting_for
 from app.terminal.output import print_json, print_line, print_message, print_report
 from blueprints.find import find_blueprint
 from contracts.errors import HarnessError, Interrupted, OptionInvalid, RunNotFound, Unavailable
@@ -121,7 +121,9 @@ def run_request(
     """
     create_home(settings.home)
     if flow_run_id is None:
-        for notice in build_dependencies(settings).check_request(request):
+        with waiting_for("checking the repository, Docker and the model"):
+            notices = build_dependencies(settings).check_request(request)
+        for notice in notices:
             print_message(f"note: {notice}")
     if detach:
         _start_in_background(run_id, request.intent, settings, as_json=as_json)

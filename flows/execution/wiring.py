@@ -23,8 +23,8 @@ from flows.execution.dependencies import RunDependencies, Tell
 from flows.execution.forge import pull_request_opener
 from flows.execution.installs import RunInstalls
 from flows.execution.sandboxes import environment_finder, run_sandboxes, snapshot_remover
-from flows.execution.toolchain import toolchain_preparer
 from flows.execution.token_budget import TokenBudget, token_budget
+from flows.execution.toolchain import toolchain_preparer
 from flows.recall.notes import run_notes
 from flows.recall.playbooks import OpenTools, run_memory
 from flows.runs.checkpoint import UsedBudget

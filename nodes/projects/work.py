@@ -24,6 +24,9 @@ from nodes.projects.verdicts import judge_again
 
 INSTALL_TIMEOUT_S = 1800.0
 
+_LIVE_LINES = {"npm_config_loglevel": "info"}
+"""npm and pnpm tell nothing until the end unless they are asked to."""
+
 _HINT = "--set install= skips it, --set install=COMMAND replaces it"
 _OFFLINE_HINT = f"sandboxes have no network by default; {_HINT}"
 _NOT_INSTALLED = "could not be installed; the tests run from the source tree"
@@ -122,7 +125,7 @@ def _run_install(
         Command(
             argv=project.install,
             cwd=project.cwd,
-            env={**project.env, **env},
+            env={**project.env, **_LIVE_LINES, **env},
             timeout_s=INSTALL_TIMEOUT_S,
         ),
         sandbox,
