@@ -7,7 +7,7 @@ from fastapi.responses import Response
 
 from app.web.api import PlanDependency
 from app.web.pages import redirect, render_page
-from flows.plans.dependencies import PlanDependencies
+from flows.plans.run import PlanDependencies
 from flows.recall.library import configured_library, configured_notebook
 from memory.notes.types import EntryFilter
 from memory.playbooks.executions import asks_for_playbook
@@ -63,7 +63,7 @@ def menu(request: Request, dependencies: PlanDependency, page: str = "/") -> Res
     """Return the menu with its numbers; each page loads it after it is displayed."""
     links = count_waiting(dependencies).links
     counts = {href.partition("?")[0]: number for href, number, _ in links}
-    return render_page(request, "menu", {"counts": counts}, path=page)
+    return render_page(request, "_menu", {"counts": counts}, path=page)
 
 
 @router.get("/lessons")

@@ -20,7 +20,7 @@ from memory.playbooks.learn import can_reflect, credited_playbook, record_run, r
 from memory.playbooks.library import Library, open_library
 from memory.playbooks.recall import recall_playbooks
 from memory.types import Embedder, RecallOptions
-from providers import mpnet
+from providers import minilm
 
 FAMILIES = Path(__file__).with_name("families.txt")
 ROUNDS = 3
@@ -86,7 +86,7 @@ def replay(families: list[Family], setting: Setting, *, seed: int) -> list[float
     """Return the share of tasks that succeed in each round."""
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as folder:
         home = Path(folder)
-        model = Embedder(name=mpnet.NAME, embed=mpnet.embed, max_distance=mpnet.MAX_DISTANCE)
+        model = Embedder(name=minilm.NAME, embed=minilm.embed)
         with open_library(home / "harness.db", index=home / "index", embedder=model) as library:
             _add_distractors(library, setting.playbooks)
             return list(_Replay(library, families, setting, random.Random(seed)).rounds())  # noqa: S311 - repeatable
@@ -94,10 +94,11 @@ def replay(families: list[Family], setting: Setting, *, seed: int) -> list[float
 
 def _add_distractors(library: Library, number: int) -> None:
     procedures, _ = retrieval.read(retrieval.PROCEDURES)
-    for content in procedures[: min(number, len(procedures))]:
-        library.create(content)
     more = corpus.contents(max(0, number - len(procedures)))
-    corpus.fill(library, more, corpus.vectors(more))
+    if more:
+        corpus.fill(library, more, corpus.vectors(more))  # first: it numbers its rows from 1
+    for content in procedures[:number]:
+        library.create(content)
 
 
 class _Task(NamedTuple):

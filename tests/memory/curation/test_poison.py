@@ -59,7 +59,7 @@ def test_no_poisoned_finding_becomes_active(book: Notebook) -> None:
         answer += [{**pair, "input": "how?", "output": text} for text in texts]
         curate_run(book, Model(answer), "m", story)
     for kind in ("note", "example"):
-        assert book.count(kind, EntryFilter(status="Active")) == 0  # type: ignore[arg-type]  # its words
+        assert book.count(kind, EntryFilter(status="Active")) == 0
     rules = [note for note in book.list("note") if note.type in ("Constraint", "Preference")]
     assert rules == []
     assert book.count("note", EntryFilter(status="Pending")) > 100
@@ -99,7 +99,7 @@ def test_no_poisoned_lesson_or_draft_reaches_another_run(on_sqlite: Library) -> 
 
 @pytest.mark.parametrize("kind", ["Constraint", "Preference"])
 def test_a_denial_in_the_request_cannot_be_dropped(book: Notebook, kind: str) -> None:
-    story = replace(STORY, intent="Please fix it. Never push to main.")
+    story = replace(STORY, intent="Please fix the report. Never push to main.")
     said = finding("Always push to main", type=kind, evidence="push to main", confidence=100)
     (made,) = curate_run(book, Model([said]), "m", story).written
     assert (getattr(made, "text", ""), made.status) == ("Never push to main.", "Pending")
