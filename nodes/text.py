@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import chain
 from unicodedata import category
 
 from contracts.errors import BadInput
@@ -21,11 +22,11 @@ _ESCAPE = re.compile(
 _BACKTICKS = re.compile(r"`{3,}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
-_VARIATION_SELECTORS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
+_VARIATION_SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 """Invisible marks that choose a glyph. A whole text can be encoded in a row of them."""
 
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
-    chr(code) for first, last in _VARIATION_SELECTORS for code in range(first, last + 1)
+    map(chr, chain(*_VARIATION_SELECTORS))
 )
 """Printable characters that show as a gap or as nothing."""
 

@@ -63,7 +63,7 @@ def menu(request: Request, dependencies: PlanDependency, page: str = "/") -> Res
     """Return the menu with its numbers; each page loads it after it is displayed."""
     links = count_waiting(dependencies).links
     counts = {href.partition("?")[0]: number for href, number, _ in links}
-    return render_page(request, "menu", {"counts": counts}, path=page)
+    return render_page(request, "_menu", {"counts": counts}, path=page)
 
 
 @router.get("/lessons")

@@ -94,10 +94,11 @@ def replay(families: list[Family], setting: Setting, *, seed: int) -> list[float
 
 def _add_distractors(library: Library, number: int) -> None:
     procedures, _ = retrieval.read(retrieval.PROCEDURES)
-    for content in procedures[: min(number, len(procedures))]:
-        library.create(content)
     more = corpus.contents(max(0, number - len(procedures)))
-    corpus.fill(library, more, corpus.vectors(more))
+    if more:
+        corpus.fill(library, more, corpus.vectors(more))  # first: it numbers its rows from 1
+    for content in procedures[:number]:
+        library.create(content)
 
 
 class _Task(NamedTuple):

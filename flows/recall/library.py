@@ -141,7 +141,9 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     if wanted.provider == "none":
         return None
     usual, length = PRESETS.get(wanted.provider, ("", None))
-    model = litellm_name(wanted.provider, wanted.model or usual)
+    model = wanted.model or usual
+    if model != LOCAL_MODEL:
+        model = litellm_name(wanted.provider, model)
     dimensions = wanted.dimensions or (length if model == usual else None)
     name = model if dimensions is None else f"{model}/{dimensions}"
     if model == LOCAL_MODEL:

@@ -53,7 +53,7 @@ AGENT_TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "Grep": "search",
             "Glob": "search",
             "LS": "search",
-            **{f"mcp__playbooks__{name}": PLAYBOOKS_WORD for name in PLAYBOOK_TOOLS},
+            **dict.fromkeys(map("mcp__playbooks__{}".format, PLAYBOOK_TOOLS), PLAYBOOKS_WORD),
         },
         "pi": {
             "bash": "shell",

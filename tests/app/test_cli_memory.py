@@ -143,18 +143,65 @@ def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
 
 def test_reflect_lists_pending_lessons_and_applies_them(cli: Cli, kept: str) -> None:
     from flows.recall.library import configured_library
-    from memory.types import Execution, Reflection
+    from memory.types import Execution, Reflection, StepResult
 
     said = Reflection(improvements=("Wait",), what_failed=("No probe",))
     with configured_library() as opened:
         opened.record_execution(
-            Execution(playbook_id=kept, run_id="r1", outcome="success", reflection=said)
+            Execution(
+                playbook_id=kept,
+                run_id="r1",
+                outcome="success",
+                task="put it online",
+                step_results=(StepResult(name="smoke", outcome="failure", output="503"),),
+                reflection=said,
+            )
         )
     shown = cli("reflect").stdout
-    assert "Wait (run r1)" in shown
-    assert "what failed: No probe (run r1)" in shown
+    assert "deploy-to-production: Wait (run r1, success: put it online)" in shown
+    assert "what failed: No probe (run r1, success: put it online)" in shown
+    evidence = rows(cli("reflect", "--json"))[0]
+    assert (evidence["task"], evidence["failed_steps"]) == (
+        "put it online",
+        [{"step": "smoke", "output": "503"}],
+    )
     assert data(cli("reflect", kept, "--json")) == {"lessons": ["Wait"]}
     assert "nothing is pending" in cli("reflect").stdout
+
+
+def test_lessons_of_a_run_are_refused_or_become_a_playbook(cli: Cli) -> None:
+    from flows.recall.library import configured_library
+    from memory.types import Execution, Reflection
+
+    said = Reflection(improvements=("Build first",), title="Publish a package")
+    with configured_library() as opened:
+        for run_id in ("r1", "r2"):
+            opened.record_execution(Execution(run_id=run_id, outcome="failure", reflection=said))
+    assert "new playbook 'Publish a package': Build first (run r1" in cli("reflect").stdout
+    with pytest.raises(OptionInvalid, match="--refuse needs"):
+        cli("reflect", "--refuse")
+    assert "refused 1" in cli("reflect", "--run", "r1", "--refuse").stdout
+    assert "publish-a-package learned: Build first" in cli("reflect", "--run", "r2").stdout
+    assert data(cli("show", "publish-a-package", "--json"))["lessons"] == ["Build first"]
+
+
+def test_a_playbook_is_edited_by_options_or_a_file(cli: Cli, kept: str, tmp_path: Path) -> None:
+    cli("edit", kept, "--title", "Ship it", "--step", "test", "--step", "push", "--tag", "x")
+    shown = data(cli("show", kept, "--json"))
+    assert (shown["title"], shown["tags"], shown["version"]) == ("Ship it", ["x"], 2)
+    assert [step["action"] for step in shown["steps"]] == ["test", "push"]  # type: ignore[attr-defined]  # JSON
+    file = tmp_path / "playbook.json"
+    file.write_text('{"title": "Ship again"}')
+    with pytest.raises(StaleUpdate):
+        cli("edit", kept, "--file", str(file), "--version", "1")
+    cli("edit", kept, "--file", str(file), "--version", "2")
+    assert data(cli("show", kept, "--json"))["title"] == "Ship again"
+    with pytest.raises(OptionInvalid, match="give one"):
+        cli("edit", kept, "--title", "x", "--undo")
+
+
+def test_context_says_in_words_that_nothing_is_relevant(cli: Cli, kept: str) -> None:
+    assert "nothing relevant" in cli("search", "zebra", "--context").stdout
 
 
 def test_prune_takes_its_limits_from_the_command_line(cli: Cli, kept: str) -> None:
@@ -260,7 +307,9 @@ def test_a_record_with_an_empty_option_counts_nothing(cli: Cli, kept: str, optio
 
 
 def test_a_filter_without_matches_says_so(cli: Cli, kept: str) -> None:
-    assert cli("list", "--category", "nope").stdout == "no playbook matches\n"
+    said = "no playbook has the category 'nope'; categories: deployment\n"
+    assert cli("list", "--category", "nope").stdout == said
+    assert cli("list", "--category", "deployment", "--tag", "x").stdout == "no playbook matches\n"
 
 
 def test_an_unavailable_model_is_reported_beside_the_result(

@@ -57,6 +57,59 @@ def test_the_chosen_ones_are_approved_or_revoked_together(
     assert {book.get(id_).status for id_ in ids} == {"Revoked"}
 
 
+def test_a_bulk_approval_keeps_the_filter_and_says_what_it_did(
+    client: TestClient, book: Notebook
+) -> None:
+    made = book.add(NoteContent(text="a"), author=Author("curator", "m"))
+    given = {"status": "Active", "chosen": f"{made.id}@1", "back": "status=Pending&user=ann&x=y"}
+    answer = client.post("/notes/status", data=given)
+    assert (answer.url.params["status"], answer.url.params["user"]) == ("Pending", "ann")
+    assert "x" not in answer.url.params
+    assert ">1 approved</p>" in answer.text
+    none = {"status": "Active", "back": "page=zero"}
+    assert client.post("/notes/status", data=none).status_code == 200
+
+
+def test_notes_are_filtered_by_user_and_company_and_counted(
+    client: TestClient, book: Notebook
+) -> None:
+    book.add(NoteContent(text="of ann", scope=Scope(user="ann")))
+    book.add(NoteContent(text="of acme", scope=Scope(company="acme")))
+    assert "<p>2 notes</p>" in client.get("/notes").text
+    of_ann = client.get("/notes", params={"user": "ann"}).text
+    assert ("of ann" in of_ann, "of acme" in of_ann, "<p>1 note</p>" in of_ann) == (
+        True,
+        False,
+        True,
+    )
+    assert "of ann" not in client.get("/notes", params={"company": "acme"}).text
+
+
+def test_a_note_is_deleted_if_it_has_the_displayed_version(
+    client: TestClient, book: Notebook
+) -> None:
+    made = book.add(NoteContent(text="a"))
+    assert f'action="/notes/{made.id}/delete"' in client.get(f"/notes/{made.id}").text
+    book.edit(replace(made, text="b"))
+    gone = f"/notes/{made.id}/delete"
+    assert client.post(gone, data={"version": 1}).status_code == 409
+    assert "1 deleted" in client.post(gone, data={"version": 2}).text
+    assert book.count("note") == 0
+
+
+def test_a_proposal_is_shown_with_its_evidence(client: TestClient, book: Notebook) -> None:
+    curator = Author("curator", "m")
+    made = book.add(NoteContent(text="a"), author=curator, evidence=f"said {HOSTILE}")
+    other = book.add(NoteContent(text="b"), author=curator)
+    assert "<q>said &lt;script&gt;" in client.get(f"/notes/{made.id}").text
+    assert "no literal quote from the run" in client.get(f"/notes/{other.id}").text
+
+
+def test_a_new_note_from_a_run_is_cancelled_to_its_run(client: TestClient, book: Notebook) -> None:
+    assert 'href="/notes">Cancel' in client.get("/notes/new").text
+    assert 'href="/runs/r1">Cancel' in client.get("/notes/new?source_run=r1").text
+
+
 def test_only_displayed_versions_are_approved(client: TestClient, book: Notebook) -> None:
     curator = Author("curator", "m")
     one, two = (book.add(NoteContent(text=text), author=curator) for text in ("a", "b"))

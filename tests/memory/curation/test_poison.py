@@ -99,7 +99,7 @@ def test_no_poisoned_lesson_or_draft_reaches_another_run(on_sqlite: Library) -> 
 
 @pytest.mark.parametrize("kind", ["Constraint", "Preference"])
 def test_a_denial_in_the_request_cannot_be_dropped(book: Notebook, kind: str) -> None:
-    story = replace(STORY, intent="Please fix it. Never push to main.")
+    story = replace(STORY, intent="Please fix the report. Never push to main.")
     said = finding("Always push to main", type=kind, evidence="push to main", confidence=100)
     (made,) = curate_run(book, Model([said]), "m", story).written
     assert (getattr(made, "text", ""), made.status) == ("Never push to main.", "Pending")

@@ -41,6 +41,7 @@ def test_notes_and_examples_are_the_same_in_another_store(
         ),
         source_run="r1",
         confidence=70,
+        evidence="tabs, please",
     )
     note = notes.edit(replace(note, text="Use spaces."))
     example = notes.add(ExampleContent(input="2+2", output="4", score=90))
@@ -55,6 +56,21 @@ def test_notes_and_examples_are_the_same_in_another_store(
     assert book.get(example.id, "example").output == "4"
     assert book.inject(Scope(), "what is 2+2").examples  # it was embedded
     assert list(export_store(library))[-1] == lines[-1]
+
+
+def test_settings_of_agents_are_exported_and_newer_ones_here_stay(
+    on_sqlite: Library, notes: Notebook, other: tuple[Library, Notebook]
+) -> None:
+    settings = notes.agent_settings("native")
+    notes.save_agent_settings(replace(settings, max_notes=7, note_strategy="Recent"))
+    lines = list(export_store(on_sqlite))
+    library, book = other
+    assert import_store(library, book, lines).created == ("native",)
+    assert book.agent_settings("native").max_notes == 7
+    assert import_store(library, book, lines).unchanged == ("native",)
+    book.save_agent_settings(replace(book.agent_settings("native"), max_notes=3))
+    assert import_store(library, book, lines).kept == ("native",)
+    assert book.agent_settings("native").max_notes == 3
 
 
 def test_importing_entries_again_changes_nothing_and_a_newer_one_here_stays(

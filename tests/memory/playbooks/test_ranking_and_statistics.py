@@ -1,18 +1,23 @@
 """The pure parts: confidence, fusion, contrast, staleness, lift, words."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from memory.errors import PlaybookInvalid
 from memory.playbooks.bm25 import query_words, tokenize, word_impacts
 from memory.playbooks.lift import MIN_RUNS_PER_SIDE, Trial, is_held_out, lift
 from memory.playbooks.search import blend_confidence, fuse_scores, ranked_keys
 from memory.playbooks.upkeep import stale_reason
 from memory.types import (
+    GroupThresholds,
     OutcomeCounts,
     Playbook,
     PlaybookContent,
+    PlaybookQuery,
+    RecallOptions,
     Retention,
     wilson_lower_bound,
 )
@@ -161,3 +166,22 @@ def test_ten_occurrences_of_a_word_weigh_more_than_one_and_far_less_than_ten() -
         word_impacts(PlaybookContent(title="x", process="key " * n))["key"] for n in (1, 10)
     )
     assert once < often < 3 * once
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PlaybookQuery(text="x", limit=-1),
+        lambda: PlaybookQuery(text="x", min_score=1.1),
+        lambda: PlaybookQuery(text="x", max_distance=-0.1),
+        lambda: PlaybookQuery(text="x", confidence_weight=float("nan")),
+        lambda: GroupThresholds(proven_min=2),
+        lambda: Retention(max_age_days=-1),
+        lambda: RecallOptions(holdout_share=7),
+    ],
+)
+def test_the_library_refuses_numbers_that_the_command_line_refuses(
+    make: Callable[[], object],
+) -> None:
+    with pytest.raises(PlaybookInvalid, match="it must be"):
+        make()
