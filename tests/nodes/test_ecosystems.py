@@ -165,6 +165,14 @@ def test_an_agent_cannot_change_what_the_repository_s_own_file_said(
     assert (later.install, later.test) == (("true",), ("true",))
 
 
+def test_a_python_project_in_a_folder_is_imported_from_there(sandbox: ScriptedSandbox) -> None:
+    write(sandbox, {"a/pyproject.toml": "[tool.pytest.ini_options]\n"})
+    options = {"project": "a"}
+    found = require_tests(context(sandbox, options=options), sandbox)
+    later = find_project(context(sandbox, options=options, results={"p": found}), sandbox)
+    assert later.env["PYTHONPATH"] == f"{sandbox.work_dir}/a"
+
+
 DEV_CONTAINER = """{
   // a comment, and a comma too many
   "image": "elsewhere/image:1",
