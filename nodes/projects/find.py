@@ -16,6 +16,7 @@ from nodes.projects.types import FACT_FIELDS, Project, ProjectFiles, sandbox_fil
 PROJECT_FACT = "project"
 """The key of `Project.fact` in the facts of a preflight node."""
 
+_OVERRIDDEN = "; overridden by --set test"
 _MOST_FOLDERS = 50
 """Folders that are looked at for a project, if the repository's own is none."""
 
@@ -36,15 +37,10 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
         return detect(files, ctx.options, work_dir=sandbox.work_dir, online=online)
     before = _from_fact(fact)
     if before.declared:
-        return before
-    now = next(
-        (
-            one
-            for one in _kinds(_below(files, before.folder), sandbox.work_dir, online=online)
-            if one.kind == before.kind
-        ),
-        replace(before, install=None),
-    )
+        return _with_options(before, ctx.options)
+    root = _root(sandbox.work_dir, before.folder)
+    kinds = _kinds(_below(files, before.folder), root, online=online)
+    now = next((one for one in kinds if one.kind == before.kind), replace(before, install=None))
     found = replace(
         before,
         env=now.env,
@@ -72,8 +68,8 @@ def detect(
     here = _below(files, named)
     if named and not here.paths - {".git"}:
         raise OptionInvalid(f"the project's folder {named!r} is not in the repository")
-    root = f"{work_dir}/{named}" if named else work_dir
-    project = replace(_choose(_kinds(here, root, online=online)), folder=named)
+    kinds = _kinds(here, _root(work_dir, named), online=online)
+    project = replace(_choose(kinds), folder=named)
     if project.test is None and not named and not (said.test or "test" in options):
         project = _inside(files, work_dir, project, online=online)
     return _with_options(_with_declared(project, said), options)
@@ -87,6 +83,10 @@ def has_network(ctx: RunContext) -> bool:
 def can_fetch(ctx: RunContext) -> bool:
     """Return True if installs of this run can reach package indexes."""
     return has_network(ctx) or (ctx.installs is not None and ctx.installs.online)
+
+
+def _root(work_dir: str, folder: str) -> str:
+    return f"{work_dir}/{folder}" if folder else work_dir
 
 
 def _below(files: ProjectFiles, folder: str) -> ProjectFiles:
@@ -125,7 +125,7 @@ def _inside(files: ProjectFiles, work_dir: str, outer: Project, *, online: bool)
     for folder in _folders(files):
         if found and folder.count("/") > found[0].folder.count("/"):
             break
-        inner = _choose(_kinds(files.below(folder), f"{work_dir}/{folder}", online=online))
+        inner = _choose(_kinds(files.below(folder), _root(work_dir, folder), online=online))
         if inner.test is not None:
             found.append(replace(inner, folder=folder))
     match found:
@@ -176,7 +176,7 @@ def _with_options(project: Project, options: Mapping[str, str]) -> Project:
         install = command_option(options["install"])
         project = replace(project, install=install, install_optional=False)
     if "test" in options:
-        why = f"{project.why}; overridden by --set test"
+        why = f"{project.why.removesuffix(_OVERRIDDEN)}{_OVERRIDDEN}"
         project = replace(project, test=command_option(options["test"]), why=why)
     more = package_option(options)
     return replace(project, packages=tuple(dict.fromkeys((*project.packages, *more))))

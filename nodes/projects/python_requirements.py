@@ -3,6 +3,7 @@
 Pip gets single requirements instead of dependency groups, because an image may have an older pip.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -33,7 +34,8 @@ def requirements_for_tests(files: ProjectFiles) -> Iterator[str]:
     for name in dict.fromkeys([*listed, *(name for name in in_tox if name in files.names)]):
         yield from ("--requirement", name)
     pyproject = files.toml("pyproject.toml")
-    named = [*_groups(pyproject), *_poetry_groups(pyproject), *lines]
+    tools = (*_tool_groups(pyproject), *_nox_requirements(files.text("noxfile.py")))
+    named = [*_groups(pyproject), *_poetry_groups(pyproject), *tools, *lines]
     yield from dict.fromkeys(filter(_REQUIREMENT.fullmatch, named))
 
 
@@ -80,6 +82,32 @@ def _groups(pyproject: ParsedTable) -> Iterator[str]:
                 yield entry
             elif included not in wanted:
                 wanted.append(included)
+
+
+def _tool_groups(pyproject: ParsedTable) -> Iterator[str]:
+    """Yield the requirements for tests in the tables of PDM, uv and Hatch."""
+    tool = table_at(pyproject, "tool")
+    yield from _strings(table_at(tool, "uv").get("dev-dependencies"))
+    pdm = table_at(tool, "pdm", "dev-dependencies")
+    environments = table_at(tool, "hatch", "envs")
+    for name in _FOR_TESTS:
+        yield from _strings(pdm.get(name))
+    for name in ("default", "hatch-test", *_FOR_TESTS):
+        for key in ("dependencies", "extra-dependencies"):
+            yield from _strings(table_at(environments, name).get(key))
+
+
+def _nox_requirements(noxfile: str) -> Iterator[str]:
+    """Yield what sessions of nox install by name, in sessions whose names say test."""
+    try:
+        tree = ast.parse(noxfile)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    sessions = (one for one in tree.body if isinstance(one, ast.FunctionDef) and "test" in one.name)
+    for node in (inner for session in sessions for inner in ast.walk(session)):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "install":
+            words = [a.value for a in node.args if isinstance(a, ast.Constant)]
+            yield from (word for word in words if isinstance(word, str) and word != ".")
 
 
 def _normal(name: object) -> str:

@@ -122,6 +122,7 @@ def test_fix_tests_does_not_fix_a_missing_compiler(sandbox: ScriptedSandbox) -> 
     agent = Agent(FIX)
     report = run("fix-tests", sandbox, agent)
     assert "not in the sandbox: no-such-cc. " in (report.error or "")
+    assert report.nodes[-1].lacks == ("no-such-cc",)
     assert agent.prompts == {}
 
 

@@ -75,6 +75,27 @@ def test_a_project_names_the_packages_of_its_toolchain(files: dict[str, str], pa
     assert package in detected(files).packages
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": "[tool.pdm.dev-dependencies]\ntest = ['wanted>=1']"},
+        {"pyproject.toml": "[project]\nname = 'x'\n[tool.uv]\ndev-dependencies = ['wanted>=1']"},
+        {"pyproject.toml": "[tool.hatch.envs.test]\ndependencies = ['wanted>=1']"},
+        {"noxfile.py": "def tests(session):\n    session.install('.', 'wanted>=1')\n"},
+        {"tox.ini": "[testenv]\ndeps = wanted>=1\n"},
+        {"pyproject.toml": "[dependency-groups]\ntest = ['wanted>=1']"},
+    ],
+)
+def test_what_tools_of_python_declare_for_tests_is_installed(files: dict[str, str]) -> None:
+    found = detected({".git": "", "tests/test_a.py": "import pytest\n", **files})
+    assert "wanted>=1" in (found.install or ())
+
+
+def test_a_broken_noxfile_reads_as_empty() -> None:
+    found = detected({".git": "", "tests/test_a.py": "import pytest\n", "noxfile.py": "def ("})
+    assert found.test == ("python3", "-m", "pytest")
+
+
 def test_a_plain_python_project_needs_no_package() -> None:
     assert detected(PYTEST).packages == ()
 
@@ -142,6 +163,14 @@ def test_an_agent_cannot_change_what_the_repository_s_own_file_said(
     write(sandbox, {".harness/environment.toml": 'install = "b"\ntest = "false"\n'})
     later = find_project(context(sandbox, results={"project": found}), sandbox)
     assert (later.install, later.test) == (("true",), ("true",))
+
+
+def test_a_python_project_in_a_folder_is_imported_from_there(sandbox: ScriptedSandbox) -> None:
+    write(sandbox, {"a/pyproject.toml": "[tool.pytest.ini_options]\n"})
+    options = {"project": "a"}
+    found = require_tests(context(sandbox, options=options), sandbox)
+    later = find_project(context(sandbox, options=options, results={"p": found}), sandbox)
+    assert later.env["PYTHONPATH"] == f"{sandbox.work_dir}/a"
 
 
 DEV_CONTAINER = """{

@@ -17,6 +17,7 @@ from sandbox.images import (
     ImageRecipe,
     build_output,
     ensure_image,
+    toolchain_recipe,
 )
 from sandbox.spec import SandboxSpec
 
@@ -38,6 +39,49 @@ def test_a_failed_build_reports_its_last_line() -> None:
     assert [next(lines), next(lines)] == ["Step 1", "E: Unable to locate package"]
     with pytest.raises(ImageUnavailable, match="Unable to locate package"):
         next(lines)
+
+
+def test_a_failed_build_reports_the_program_s_last_line_not_docker_s() -> None:
+    events: list[dict[str, object]] = [
+        {"stream": "\x1b[91mE: Unable to locate package nope\x1b[0m\n"},
+        {"stream": "\x1b[0m\n"},
+        {"stream": "Removing intermediate container 12\n"},
+        {"error": "returned a non-zero code"},
+    ]
+    with pytest.raises(ImageUnavailable, match=r"failed: E: Unable to locate package nope$"):
+        list(build_output(iter(events)))
+
+
+def test_a_toolchain_is_the_same_image_in_any_order_of_packages() -> None:
+    one, other = (toolchain_recipe(BASE_RECIPE, names) for names in (["a", "b"], ["b", "a", "b"]))
+    assert (one, one.recipe()) == (other, other.recipe())
+
+
+def test_other_packages_are_another_image() -> None:
+    one, other = (toolchain_recipe(BASE_RECIPE, [name]) for name in "ab")
+    assert one.name != other.name
+    assert one.recipe() != other.recipe()
+
+
+def test_without_packages_the_image_is_the_one_below() -> None:
+    assert toolchain_recipe(BASE_RECIPE, ()) is BASE_RECIPE
+
+
+@pytest.mark.docker
+def test_packages_of_debian_and_npm_are_in_the_image_of_a_toolchain() -> None:
+    recipe = toolchain_recipe(BASE_RECIPE, ["less", "npm:isarray@2.0.5"])
+    engine = DockerEngine()
+    try:
+        spec = SandboxSpec(
+            image=ensure_image(engine, recipe, print), owner="test-images", run_id="r-1"
+        )
+        with DockerSandbox.start(engine, spec) as made:
+            found = inside(made, "id -un; command -v less; ls /usr/local/lib/node_modules")
+    finally:
+        with engine.client("remove the image of a test") as client:
+            client.images.remove(recipe.name)
+
+    assert found.split() == ["agent", "/usr/bin/less", "isarray"]
 
 
 @pytest.fixture(scope="module")
