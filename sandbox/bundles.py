@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from contracts.errors import GitFailed, WorkRefused
 from sandbox.git import OURS, Repository, RuledGit, branch_ref, our_repository
-from sandbox.repos import PACKED_REFS, TAGS_FILE, BaseCommit, present_objects
+from sandbox.repos import PACKED_REFS, TAGS_FILE, BaseCommit, Submodule, present_objects
 
 NEW_PATHS = 200_000
 """Files and directories that the work may have more than the base: ten trees can make a million."""
@@ -30,7 +30,7 @@ class BaseBundle(NamedTuple):
     tags: bytes
 
 
-def bundle_base(base: BaseCommit) -> BaseBundle:
+def bundle_base(base: BaseCommit | Submodule) -> BaseBundle:
     """Return a bundle of the base commit under `base.ref`, with its history and its tags."""
     # Made from a temporary repository that has these refs only and borrows the objects.
     with TemporaryDirectory(prefix="harness-") as folder:

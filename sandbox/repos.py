@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from contracts.errors import GitFailed, RepoInvalid
 from sandbox.git import OURS, USERS, Repository, RuledGit, our_repository, users_repository
 from sandbox.redaction import redact_url
 from sandbox.sources import Source, find_source
+from sandbox.submodules import absolute_remote, wanted_submodules
 
 FindSource = Callable[[str, str | None, str | None], Source]
 
@@ -31,6 +32,8 @@ PACKED_REFS = b"# pack-refs with: peeled fully-peeled sorted \n"
 """First line of a file of that format."""
 
 _BASES = "refs/harness/base"
+_MAX_DEPTH = 5
+"""Levels of submodules inside submodules."""
 _LISTED_TAG = re.compile(rb"([0-9a-f]{40,64})\t(refs/tags/\S+)")
 _COMPONENT = rb"(?!\.)(?:(?!\.\.|@\{)[^\x00-\x20\x7f~^:?*\[\\/])+(?<!\.lock)(?<!\.)"
 WELL_FORMED_TAG = re.compile(rb"refs/tags(?:/" + _COMPONENT + rb")+")
@@ -60,7 +63,21 @@ class BaseCommit:
     notices: tuple[str, ...] = ()
     way_out: bool = True
     """False if commands of the run reach no host, because the commit tracks secrets."""
+    submodules: tuple["Submodule", ...] = ()
     address: str = field(repr=False)
+
+    @property
+    def ref(self) -> str:
+        return f"{_BASES}/{self.commit}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submodule:
+    """A submodule's commit, in a bare repository of ours like a base, and its path in the tree."""
+
+    path: str
+    bare: Path
+    commit: str
 
     @property
     def ref(self) -> str:
@@ -90,6 +107,7 @@ def fetch_base(
     with our_repository(bare) as repository:
         forked_at = source.forked_at or _forked_at(repository, source)
         missing = _missing_content(repository, source.commit)
+    submodules, absent = _fetch_submodules(bare, source, store)
     if main is not None and forked_at is None:
         raise RepoInvalid(f"{main!r} has no commit in common with {ref or 'HEAD'!r}")
     return BaseCommit(
@@ -100,7 +118,8 @@ def fetch_base(
         commit=source.commit,
         ref_name=source.ref_name,
         forked_at=forked_at,
-        notices=(*source.notices, *missing, *tag_notices),
+        notices=(*source.notices, *missing, *absent, *tag_notices),
+        submodules=submodules,
         address=source.address,
     )
 
@@ -139,6 +158,7 @@ def _fetch(source: Source, store: Path) -> tuple[Path, tuple[str, ...]]:
                 raise RepoInvalid(
                     f"cannot copy {commit[:7]} from {redact_url(source.address)!r}: {error}"
                 ) from error
+        _deepen(bare, source)
         try:
             return bare, _fetch_tags(bare, source)
         except GitFailed as error:
@@ -162,6 +182,48 @@ def _fetch_commit(bare: Path, source: Source, commit: str) -> None:
         )  # fmt: skip
     with our_repository(bare) as repository:
         repository.git.rev_parse(*verify)
+
+
+def _deepen(bare: Path, source: Source) -> None:
+    """Complete the history of a shallow clone from its own origin, as far as that answers.
+
+    The user's clone stays as it is.
+    """
+    shallow = bare / "shallow"
+    if source.path is None or not shallow.exists():
+        return
+    with suppress(GitFailed), users_repository(bare) as repository:
+        origin = RuledGit(source.path, USERS).config("--get", "remote.origin.url")
+        repository.git.output(
+            "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+            "--unshallow", "--stdin", "--", absolute_remote(origin, source.path),
+            stdin=shallow.read_bytes(),
+        )  # fmt: skip
+
+
+def _fetch_submodules(
+    bare: Path, source: Source, store: Path, *, depth: int = _MAX_DEPTH
+) -> tuple[tuple[Submodule, ...], tuple[str, ...]]:
+    """Return the submodules of a source's commit, also those inside them, and notices."""
+    found: list[Submodule] = []
+    notices: list[str] = []
+    for wanted in wanted_submodules(bare, source) if depth else ():
+        problem = wanted.problem
+        if wanted.source is not None:
+            try:
+                inner, _ = _fetch(wanted.source, store)
+            except RepoInvalid as error:
+                problem = str(error)
+            else:
+                found.append(Submodule(path=wanted.path, bare=inner, commit=wanted.source.commit))
+                below, more = _fetch_submodules(inner, wanted.source, store, depth=depth - 1)
+                found += [replace(one, path=f"{wanted.path}/{one.path}") for one in below]
+                notices += more
+        if problem:
+            notices.append(
+                f"submodule {wanted.path!r} is not fetched, its directory is empty: {problem}"
+            )
+    return tuple(found), tuple(notices)
 
 
 def _has_commit(bare: Path, verify: tuple[str, ...]) -> bool:
@@ -251,14 +313,10 @@ def _name(address: str) -> str:
 
 
 def _missing_content(repository: Repository, commit: str) -> tuple[str, ...]:
-    """Return notices about submodules, LFS files and history that are not copied."""
+    """Return notices about LFS files and history that are not copied."""
     entries = repository.git.output("ls-tree", "-r", "-z", commit).split(b"\0")
-    submodules = sum(entry.startswith(b"160000 ") for entry in entries)
     has_attributes = any(re.search(rb"[\t/]\.gitattributes$", entry) for entry in entries)
     notices = []
-    if submodules:
-        count = "1 submodule is" if submodules == 1 else f"{submodules} submodules are"
-        notices.append(f"{count} not fetched: the run sees empty directories there")
     if has_attributes and _uses_lfs(repository, commit):
         notices.append("git LFS files are not fetched: the run sees their pointer files only")
     if Path(repository.git_dir, "shallow").exists():

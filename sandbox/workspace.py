@@ -24,7 +24,7 @@ from contracts.sandbox import (
 from sandbox.bundles import bundle_base, unbundle_work
 from sandbox.diffs import diff, diff_stat
 from sandbox.git import TIMEOUT_S, branch_ref, error_text, our_repository
-from sandbox.repos import BaseCommit
+from sandbox.repos import BaseCommit, Submodule
 
 WORK_LIMIT = 512 * 1024 * 1024
 """Bytes of the bundle with the work."""
@@ -39,7 +39,7 @@ JUNK = (
 _BUNDLE = ".git/harness.bundle"
 _CLEAR = (
     "git -c core.fsmonitor=false ls-files -z >/tmp/harness-tracked"
-    " && xargs -0 rm -f -- </tmp/harness-tracked && rm /tmp/harness-tracked"
+    " && xargs -0 rm -rf -- </tmp/harness-tracked && rm /tmp/harness-tracked"
     " && find .git -mindepth 1 -maxdepth 1 -not -name 'harness-*' -exec rm -rf {} +"
 )
 _NAMED_PATHS = 5
@@ -99,21 +99,30 @@ def clone_into_sandbox(sandbox: Sandbox, base: BaseCommit, branch: str) -> None:
         SandboxLost: the sandbox is gone.
     """
     branch_ref(branch)
-    _git(sandbox, "init", "--quiet", "--template=", "--initial-branch=harness-start")
-    packed = bundle_base(base)
-    sandbox.write_file(_BUNDLE, packed.bundle)
-    if (shallow := base.bare / "shallow").exists():
-        sandbox.write_file(".git/shallow", shallow.read_bytes())
-    sandbox.write_file(".git/info/exclude", "\n".join((*JUNK, "")).encode())
-    _git(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
-    sandbox.write_file(".git/packed-refs", packed.tags)
+    _put_objects(sandbox, base, ".")
     _git(sandbox, "config", "core.excludesFile", f"{sandbox.work_dir}/{EXCLUDES}")
     _git(sandbox, "config", "user.name", DEFAULT_AUTHOR.name)
     _git(sandbox, "config", "user.email", DEFAULT_AUTHOR.email)
     _git(sandbox, "checkout", "--quiet", "--force", "-b", branch, base.commit)
     if base.forked_at is not None:
         _git(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
-    _check(_remove(sandbox, _BUNDLE), "rm")
+    for submodule in base.submodules:  # outer ones first: inner ones lie in their directories
+        _put_objects(sandbox, submodule, submodule.path)
+        _git(sandbox, "checkout", "--quiet", "--force", submodule.commit, cwd=submodule.path)
+
+
+def _put_objects(sandbox: Sandbox, source: BaseCommit | Submodule, folder: str) -> None:
+    """Make a repository in a folder of the workspace, with a commit, its history and its tags."""
+    _git(sandbox, "init", "--quiet", "--template=", "--initial-branch=harness-start", cwd=folder)
+    packed, bundle = bundle_base(source), f"{folder}/{_BUNDLE}"
+    sandbox.write_file(bundle, packed.bundle)
+    if (shallow := source.bare / "shallow").exists():
+        sandbox.write_file(f"{folder}/.git/shallow", shallow.read_bytes())
+    sandbox.write_file(f"{folder}/.git/info/exclude", "\n".join((*JUNK, "")).encode())
+    fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, source.ref)
+    _git(sandbox, *fetch, cwd=folder)
+    sandbox.write_file(f"{folder}/.git/packed-refs", packed.tags)
+    _check(_remove(sandbox, bundle), "rm")
 
 
 def collect_work(
@@ -153,6 +162,7 @@ def collect_work(
                 *absent,
                 *ignored_files_notice(sandbox),
                 *_commit_notices(base, commit),
+                *_submodule_notices(sandbox, base),
             ),
         )
     except GitFailed as error:
@@ -220,6 +230,16 @@ def _commit_notices(base: BaseCommit, commit: str) -> Iterator[str]:
         yield "a directory of the work is a git repository itself: its files are not in the branch"
 
 
+def _submodule_notices(sandbox: Sandbox, base: BaseCommit) -> Iterator[str]:
+    """Report submodules with changes, which a branch of the repository cannot hold."""
+    for submodule in base.submodules:
+        status = ("status", "--porcelain=v2", "--branch")
+        shown = _try_git(sandbox, *status, cwd=submodule.path).stdout.decode("utf-8", "replace")
+        changed = [line for line in shown.splitlines() if not line.startswith("# ")]
+        if changed or f"# branch.oid {submodule.commit}" not in shown:
+            yield f"submodule {submodule.path!r} was changed, and its changes are not in the branch"
+
+
 def reset_index(sandbox: Sandbox) -> tuple[str, ...]:
     """Rebuild git's index so that it looks at every file; return notices.
 
@@ -268,19 +288,32 @@ def ignored_files_notice(sandbox: Sandbox) -> tuple[str, ...]:
 
 
 def _git(
-    sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = DEFAULT_OUTPUT_LIMIT
+    sandbox: Sandbox,
+    *args: str,
+    stdin: bytes = b"",
+    output_limit: int = DEFAULT_OUTPUT_LIMIT,
+    cwd: str | None = None,
 ) -> ExecResult:
     """Run git in the workspace; raise GitFailed, ending with git's error, if it fails."""
-    ran = _try_git(sandbox, *args, stdin=stdin, output_limit=output_limit)
+    ran = _try_git(sandbox, *args, stdin=stdin, output_limit=output_limit, cwd=cwd)
     return _check(ran, f"git {args[0]}")
 
 
 def _try_git(
-    sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = DEFAULT_OUTPUT_LIMIT
+    sandbox: Sandbox,
+    *args: str,
+    stdin: bytes = b"",
+    output_limit: int = DEFAULT_OUTPUT_LIMIT,
+    cwd: str | None = None,
 ) -> ExecResult:
-    argv = (*_GIT, *args)
     return sandbox.exec(
-        Command(argv=argv, stdin=stdin, timeout_s=TIMEOUT_S, output_limit=output_limit)
+        Command(
+            argv=(*_GIT, *args),
+            cwd=cwd,
+            stdin=stdin,
+            timeout_s=TIMEOUT_S,
+            output_limit=output_limit,
+        )
     )
 
 

@@ -8,8 +8,10 @@ from shutil import rmtree
 import pytest
 
 from contracts.errors import RepoInvalid
+from contracts.sandbox import Sandbox
 from sandbox.redaction import redact_url
 from sandbox.repos import fetch_base
+from sandbox.workspace import clone_into_sandbox
 from tests.support.git_repos import commit_files, every_byte, git_output, make_repo, run_git
 
 
@@ -196,28 +198,54 @@ def test_a_detached_head_is_a_notice(tmp_path: Path, store: Path) -> None:
     )
 
 
-def test_submodules_and_lfs_are_notices(tmp_path: Path, store: Path) -> None:
-    part = make_repo(tmp_path / "part")
+def test_lfs_is_a_notice(tmp_path: Path, store: Path) -> None:
     repo = make_repo(tmp_path / "shop", {"media/.gitattributes": b"*.png filter=lfs diff=lfs\n"})
-    run_git(repo, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(part), "part")
-    run_git(repo, "commit", "--quiet", "--message", "Add part")
-
-    notices = fetch_base(str(repo), store=store).notices
-
-    assert notices[0].startswith("1 submodule is not fetched")
-    assert notices[1].startswith("git LFS files are not fetched")
+    (notice,) = fetch_base(str(repo), store=store).notices
+    assert notice.startswith("git LFS files are not fetched")
 
 
-def test_a_shallow_clone_is_a_notice(tmp_path: Path, store: Path) -> None:
+def test_a_shallow_clone_whose_origin_is_gone_is_a_notice(tmp_path: Path, store: Path) -> None:
     repo = make_repo(tmp_path / "shop")
     commit_files(repo, {"b": b"b"})
     run_git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repo}", "thin")
+    repo.rename(tmp_path / "elsewhere")
 
     base = fetch_base(str(tmp_path / "thin"), store=store)
 
     assert base.notices == (
         "the source is a shallow clone: the run does not see its whole history",
     )
+
+
+def test_a_shallow_clone_gets_its_history_from_its_origin_and_stays_shallow(
+    tmp_path: Path, store: Path
+) -> None:
+    repo = make_repo(tmp_path / "shop")
+    commit_files(repo, {"b": b"b"})
+    run_git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repo}", "thin")
+    commit_files(tmp_path / "thin", {"c": b"c"})
+
+    base = fetch_base(str(tmp_path / "thin"), store=store)
+
+    assert base.notices == ()
+    assert run_git(base.bare, "rev-list", "--count", base.commit) == "3"
+    assert run_git(tmp_path / "thin", "rev-list", "--count", "HEAD") == "2"
+
+
+def test_a_sparse_checkout_is_seen_whole(tmp_path: Path, store: Path, sandbox: Sandbox) -> None:
+    repo = make_repo(tmp_path / "shop", {"a/x": b"x", "b/y": b"y"})
+    run_git(repo, "sparse-checkout", "set", "a")
+    base = fetch_base(str(repo), store=store)
+    clone_into_sandbox(sandbox, base, "harness/r1/sparse")
+    assert sandbox.read_file("b/y") == b"y"
+
+
+def test_a_tag_is_a_ref(tmp_path: Path, store: Path) -> None:
+    repo = make_repo(tmp_path / "shop")
+    run_git(repo, "tag", "--annotate", "--message=One", "v1")
+    tagged = run_git(repo, "rev-parse", "v1^{commit}")
+    commit_files(repo, {"b": b"b"})
+    assert fetch_base(str(repo), "v1", store=store).commit == tagged
 
 
 def test_odd_names_and_large_files_survive_byte_for_byte(tmp_path: Path, store: Path) -> None:
