@@ -1,5 +1,6 @@
 """`harness run`: checks a request, runs it here or in a background process, prints the report."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -17,7 +18,7 @@ from flows.execution.wiring import build_dependencies, resolve_request
 from flows.orchestration.start import run_in_prefect
 from flows.runs.home import create_home
 from flows.runs.report import to_json
-from flows.runs.request import ResolvedRequest, RunRequest, absolute_repo, new_run_id
+from flows.runs.request import ResolvedRequest, RunRequest, new_run_id
 from flows.runs.run_record import read_record
 from flows.runs.runs import read_report
 from flows.services.daemon import start_detached
@@ -82,7 +83,7 @@ def run(
         whole_intent.unlink()
     typed = RunRequest.of(
         blueprint=blueprint,
-        repo=absolute_repo(repo),
+        repo=_located(repo),
         intent=full_intent,
         intent_from=f"file:{intent_from.name}" if intent_from and untrusted else "",
         ref=ref,
@@ -209,6 +210,12 @@ def _start_in_background(run_id: str, intent: str, settings: Settings, *, as_jso
         print_json({"run_id": run_id, "log": str(log)})
     else:
         print_line(f"started {run_id}; see `harness runs show {run_id}` and {log}")
+
+
+def _located(repo: str) -> str:
+    """Return a folder as an absolute path, so that lists show its name; a URL unchanged."""
+    # Without following links: the name that the user typed is the one to show.
+    return os.path.abspath(repo) if Path(repo).is_dir() else repo  # noqa: PTH100
 
 
 def _options(texts: list[str]) -> dict[str, str]:

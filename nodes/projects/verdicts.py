@@ -212,7 +212,7 @@ def _symptom(message: str) -> str:
     """Return what two failures for the same reason have in common."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E ")] or lines[-1:]
-    return re.sub(r"/\S+/|\d+", "…", "\n".join(errors))
+    return re.sub(r"0x[0-9a-fA-F]+|/\S+/|\d+", "…", "\n".join(errors))
 
 
 def _signs(failing: Cases, sandbox: Sandbox) -> dict[str, str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.runs.request import ResolvedRequest
 from tests.support.app import Harness
 
 BUILT_IN = ("fix-tests", "implement", "review", "upgrade-deps")
@@ -58,3 +59,16 @@ def test_doctor_finds_everything_but_a_key(started: Harness) -> None:
 @pytest.mark.docker
 def test_doctor_is_content_when_nothing_is_missing(harness: Harness) -> None:
     assert harness("doctor", env={"ANTHROPIC_API_KEY": "a-key-of-some-kind"}).returncode == 0
+
+
+def test_a_run_of_the_current_folder_knows_the_folders_path(
+    asked: Harness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked_for: list[str] = []
+
+    def note(request: ResolvedRequest, *_: object, **__: object) -> None:
+        asked_for.append(request.repo)
+
+    monkeypatch.setattr("app.cli.run.run_request", note)
+    asked("run", "fix-tests")
+    assert asked_for == [str(tmp_path)]

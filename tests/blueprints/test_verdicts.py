@@ -16,7 +16,7 @@ PRICE = "import os, subprocess\nfrom shop import price\n"
 TESTS = f"{PRICE}def test_price(): assert price() == 3\ndef test_other(): pass\n"
 NEEDS_TOOL = "def test_page(): subprocess.run(['no-such-less'])\n"
 NEEDS_NETWORK = "def test_fetch(): raise OSError('Temporary failure in name resolution')\n"
-NEEDS_HOST = "def test_host(): assert not 'the host'\n"
+NEEDS_HOST = "def test_host(): assert [object(), 'the host'] == 0\n"
 GOOD = "def price(): return 3\n"
 BAD = "def price(): return 4\n"
 FIX = change("shop.py", GOOD)
