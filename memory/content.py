@@ -3,10 +3,11 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from math import isfinite
+from textwrap import wrap
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -19,6 +20,12 @@ TEXT_LIMIT = 100_000
 
 CONTENT_LIMIT = 500_000
 """Largest number of characters of all its texts together."""
+
+PASSAGE_LENGTH = 800
+"""Characters of a passage: embedding models read 256 tokens and more."""
+
+MAX_PASSAGES = 32
+"""Passages of a playbook that are embedded. Its words are searched beyond them."""
 
 _MAX_STEPS = 200
 _MAX_TAGS = 50
@@ -119,6 +126,33 @@ def slugify(title: str) -> str:
 def embedding_text(title: str, use_case: str) -> str:
     """Return the text of a playbook that is embedded."""
     return f"{title} — {use_case}" if use_case else title
+
+
+def passages(
+    title: str,
+    use_case: str,
+    process: str,
+    steps: Sequence[Mapping[str, object]],
+    lessons: Sequence[str],
+) -> list[str]:
+    """Return the texts of a playbook that are embedded: one if it is short.
+
+    A long one is its title with the use case, then all its texts in passages that start with the
+    title, up to `MAX_PASSAGES`.
+    """
+    head = embedding_text(title, use_case)
+    body = "\n".join((process, *map(step_text, steps), *lessons)).strip()
+    whole = f"{head}\n{body}".strip()
+    if len(whole) <= PASSAGE_LENGTH:
+        return [whole]
+    rest = body if len(head) <= PASSAGE_LENGTH else f"{use_case}\n{body}"
+    parts = wrap(rest[: PASSAGE_LENGTH * MAX_PASSAGES], PASSAGE_LENGTH)
+    return [head, *(f"{title}: {part}" for part in parts[: MAX_PASSAGES - 1])]
+
+
+def step_text(step: Mapping[str, object]) -> str:
+    """Return the text of a step, in its form as JSON, that is searched."""
+    return " ".join(str(step[name]) for name in ("action", "tool", "expected") if step.get(name))
 
 
 def normalized_digest(text: str) -> str:

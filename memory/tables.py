@@ -130,15 +130,28 @@ executions = Table(
 )
 
 playbook_vectors = Table(
-    "vectors",
+    "passage_vectors",
     metadata,
-    _playbook_key(),
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    _playbook_key(primary=False),
     Column("model", String(255), nullable=False),
     Column("dimensions", Integer, nullable=False),
-    Column("digest", String(32), nullable=False, default=""),  # no longer read
+    Column("digest", String(32), nullable=False, default=""),
     Column("vector", LargeBinary, nullable=False),
-    Index("vectors_by_model", "model", "dimensions"),
+    Index("passages_by_playbook", "playbook_key"),
+    Index("passages_by_model", "model", "dimensions"),
+    sqlite_autoincrement=True,  # ids are never reused: the vector index refers to them
 )
+"""Embeddings of `content.passages`, with the digest of the passage. Older versions
+embedded title and use case only: such a row has no digest, until a change or `reindex`."""
+
+embedding_models = Table(
+    "embedding_models",
+    metadata,
+    Column("model", String(255), primary_key=True),
+    Column("max_distance", Float, nullable=False),
+)
+"""The distance limit that was measured for each model, see `memory.vectors.calibrate`."""
 
 playbook_words = Table(
     "words",

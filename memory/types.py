@@ -69,8 +69,7 @@ class PlaybookStep:
 class PlaybookContent:
     """The part of a playbook that people and agents write. Every change of it can be undone.
 
-    Only `title` and `use_case` are embedded. The procedure is free text in `process`, a list of
-    `steps`, or both.
+    The procedure is free text in `process`, a list of `steps`, or both.
     """
 
     title: str
@@ -330,9 +329,9 @@ class Embedder:
 
     name: str
     embed: Embed
-    max_distance: float = 1.0
-    """Cosine distance above which two texts have nothing in common. It differs between models;
-    the default, a right angle, is a loose limit for a model that was not measured."""
+    max_distance: float | None = 1.0
+    """Cosine distance above which two texts have nothing in common. It differs between models.
+    None: measured when the model is first used with a store."""
 
 
 @dataclass(frozen=True, kw_only=True)

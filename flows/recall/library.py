@@ -147,7 +147,7 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     dimensions = wanted.dimensions or (length if model == usual else None)
     name = model if dimensions is None else f"{model}/{dimensions}"
     if model == LOCAL_MODEL:
-        return Embedder(name=name, embed=minilm.embed)
+        return Embedder(name=name, embed=minilm.embed, max_distance=None)
     # A missing key must not stop a run: words are searched, and vectors are made later.
     for place, value in {"api_key": wanted.api_key, "url": wanted.url}.items():
         if missing := unset_variables(value, environment()):
@@ -159,7 +159,7 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
         api_key=expand_variables(wanted.api_key, environment()),
         api_base=expand_variables(wanted.url, environment()),
     )
-    return Embedder(name=name, embed=made)
+    return Embedder(name=name, embed=made, max_distance=None)
 
 
 def _lacking(place: str, variables: Sequence[str]) -> Embed:

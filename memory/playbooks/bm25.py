@@ -143,7 +143,7 @@ def query_words(text: str) -> list[str]:
     return list(dict.fromkeys(tokenize(text)))[:MAX_QUERY_WORDS]
 
 
-def word_impacts(content: PlaybookContent) -> dict[str, float]:
+def word_impacts(content: PlaybookContent, lessons: Sequence[str] = ()) -> dict[str, float]:
     """Return each word of a playbook with the document's part of its BM25 score.
 
     A word counts three times in the title, twice in use case, category and tags, once elsewhere.
@@ -152,7 +152,7 @@ def word_impacts(content: PlaybookContent) -> dict[str, float]:
     weighted_texts = (
         (3, content.title),
         (2, f"{content.use_case} {content.category} {' '.join(content.tags)}"),
-        (1, f"{content.process} {steps}"),
+        (1, f"{content.process} {steps} {' '.join(lessons)}"),
     )
     counts: Counter[str] = Counter()
     for weight, text in weighted_texts:

@@ -20,9 +20,16 @@ from memory.database import exclusive_lock, read_transaction, write_transaction
 from memory.errors import StoreCorrupt, StoreUnavailable
 from memory.playbooks import bm25
 from memory.playbooks.bm25 import query_words
-from memory.tables import last_changes, outdated_playbooks, playbook_vectors, playbooks
+from memory.tables import (
+    embedding_models,
+    last_changes,
+    outdated_playbooks,
+    playbook_vectors,
+    playbooks,
+)
 from memory.types import Embedder, PlaybookFilter, Vector
 from memory.vectors import embeddings
+from memory.vectors.calibrate import measure_limit, store_limit
 from memory.vectors.chroma import VectorIndexCorrupt, VectorIndexStale, VectorIndexUnavailable
 from memory.vectors.embeddings import EMBEDDED_CHARACTERS, PROBE_TEXT, embed_each, embed_query
 from memory.vectors.sync import IndexSync, Progress
@@ -32,6 +39,9 @@ T = TypeVar("T")
 
 EMBEDDER_RETRY_S = 60.0
 """Seconds before a search asks again for missing vectors after the model did not answer."""
+
+UNMEASURED_DISTANCE = 1.0
+"""Distance limit, a right angle, while the model does not answer to be measured."""
 
 REFRESH_WAIT_S = 2.0
 """Seconds that a search waits for another process that updates the vector index."""
@@ -53,9 +63,13 @@ _STATE = select(
     .where(_OWN_VECTORS)
     .scalar_subquery()
     .label("longest"),
+    select(embedding_models.c.max_distance)
+    .where(embedding_models.c.model == bindparam("model"))
+    .scalar_subquery()
+    .label("max_distance"),
 )
 """One row: the highest playbook key, whether changes wait to be numbered, the last numbered change,
-the models of the stored vectors, and the dimensions of those of the current model."""
+the models of the stored vectors, the dimensions of those of the current model, and its limit."""
 
 _FIRST_TEXT = select(playbooks.c.title, playbooks.c.use_case).order_by(playbooks.c.key).limit(1)
 _State = Row[tuple[object, ...]]
@@ -114,8 +128,6 @@ class PlaybookIndex:
 
         Without `max_distance` the embedder's own limit holds.
         """
-        if max_distance is None:
-            max_distance = self._embedder.max_distance if self._embedder else 0.0
         text = sanitize_text(text[:EMBEDDED_CHARACTERS].replace("\0", " ")).strip()
         with read_transaction(self._engine) as connection:
             state = self._state(connection)
@@ -124,6 +136,8 @@ class PlaybookIndex:
             )
         # An empty store is not embedded for: loading the model and Chroma takes a second.
         query = self._embed_first(text) if text and state.last_key else None
+        if max_distance is None:
+            max_distance = self._max_distance(state) if query is not None else 0.0
         mismatches = self._mismatches(state, query) if query is not None else {}
         for topic, message in mismatches.items():
             self._warn(topic, message)
@@ -188,6 +202,20 @@ class PlaybookIndex:
 
     def _state(self, connection: Connection) -> _State:
         return connection.execute(_STATE, {"model": self.model or ""}).one()
+
+    def _max_distance(self, state: _State) -> float:
+        """Return the limit of the model, measured and stored once for each store."""
+        if self._embedder is None or self._embedder.max_distance is not None:
+            return self._embedder.max_distance or 0.0 if self._embedder else 0.0
+        if state.max_distance is not None:
+            return float(state.max_distance)
+        try:
+            limit = measure_limit(self._embedder)
+        except (ModelRefused, ModelUnavailable):
+            return UNMEASURED_DISTANCE
+        with write_transaction(self._engine) as connection:
+            store_limit(connection, self._embedder.name, limit)
+        return limit
 
     def _sample_vector(self) -> Vector | None:
         """Return the model's vector of one playbook."""

@@ -8,14 +8,13 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
-from memory.content import TITLE_LIMIT, content_of, embedding_text, slugify, validate_content
+from memory.content import TITLE_LIMIT, content_of, slugify, validate_content
 from memory.database import open_database, read_transaction, write_transaction
 from memory.errors import PlaybookInvalid
 from memory.playbooks import executions, search, store, upkeep, write
 from memory.playbooks.index import PlaybookIndex
 from memory.playbooks.lift import LiftReport, lift_report
 from memory.playbooks.write import WriteCheck, add_lessons, embed_lessons, no_check
-from memory.tables import playbook_vectors
 from memory.types import (
     Embedder,
     Execution,
@@ -30,9 +29,7 @@ from memory.types import (
     Reflection,
     Retention,
     SearchResult,
-    Vector,
 )
-from memory.vectors.embeddings import put_vector
 from memory.vectors.sync import Progress
 from memory.vectors.vector_index import (
     FolderVectorIndex,
@@ -98,14 +95,9 @@ class Library:
             PlaybookInvalid: a field is not valid.
         """
         content = validate_content(content)
-        # Embedded before the transaction: a model may take seconds, in which no other process
-        # could write.
-        vectors = self.index.embed([embedding_text(content.title, content.use_case)])
         with write_transaction(self.engine) as connection:
             check(connection)
-            made = write.insert_playbook(connection, content, source=source, at=self.clock())
-            self._put_vector(connection, made.key, vectors)
-        return made
+            return write.insert_playbook(connection, content, source=source, at=self.clock())
 
     def get(self, ref: str) -> Playbook:
         """Return the playbook.
@@ -321,15 +313,12 @@ class Library:
         source: str,
         check: WriteCheck = no_check,
     ) -> Playbook:
-        """Store changed content, and embed it again if its embedded text changes."""
+        """Store changed content. The next search embeds the passages that changed."""
         before = self.get(ref)
         content = validate_content(change(content_of(before)))
-        text = embedding_text(content.title, content.use_case)
-        is_same_text = text == embedding_text(before.title, before.use_case)
-        vectors = None if is_same_text else self.index.embed([text])
         with write_transaction(self.engine) as connection:
             check(connection)
-            after = write.update_playbook(
+            return write.update_playbook(
                 connection,
                 before,
                 content,
@@ -337,15 +326,6 @@ class Library:
                 at=self.clock(),
                 expected_version=expected_version,
             )
-            self._put_vector(connection, before.key, vectors)
-        return after
-
-    def _put_vector(
-        self, connection: Connection, key: int, vectors: Sequence[Vector] | None
-    ) -> None:
-        if vectors is not None and self.index.model is not None:
-            owner = playbook_vectors.c.playbook_key
-            put_vector(connection, owner, key, self.index.model, vectors[0])
 
     def _add_lessons(
         self,

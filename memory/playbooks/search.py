@@ -130,9 +130,12 @@ def fuse_scores(
     """Combine BM25 scores and cosine distances to one relevance, 0 to 1, for each playbook.
 
     It is the weighted mean of the similarity and of the share of the query that the words match.
-    A playbook missing in `vectors` is taken to be at `max_distance`.
+    That share is scaled by the ratio to the best share, so that playbooks with a part of the words
+    stand back behind one that has them all. A playbook missing in `vectors` is taken to be at
+    `max_distance`.
     """
-    matched = {key: score / max_word_score for key, score in words} if max_word_score else {}
+    best = max((score for _, score in words), default=0.0)
+    matched = {key: score / best * (score / max_word_score) for key, score in words if best}
     if vectors is None:
         return matched
     near = {key: min(1.0, max(0.0, 1 - distance)) for key, distance in vectors}

@@ -15,7 +15,7 @@ from memory.errors import PlaybookNotFound, StaleUpdate
 from memory.playbooks import store
 from memory.playbooks.bm25 import query_words, word_impacts
 from memory.playbooks.index import PlaybookIndex
-from memory.playbooks.write import embed_lessons, update_playbook, write_words
+from memory.playbooks.write import embed_lessons, index_texts, update_playbook
 from memory.tables import (
     executions,
     outdated_playbooks,
@@ -137,7 +137,7 @@ def reindex(engine: Engine, index: PlaybookIndex, progress: Progress | None = No
         batch = keys[start : start + CHANGES_PER_BATCH]
         with write_transaction(engine) as connection:
             for key, playbook in store.by_key(connection, batch, lock=True).items():
-                write_words(connection, key, playbook)
+                index_texts(connection, key, playbook)
                 with_lessons += [playbook.id] if playbook.lessons else []
         sleep(BATCH_PAUSE_S)
     index.reindex(progress)
@@ -200,8 +200,9 @@ def _check_embeddings(connection: Connection, mismatches: Sequence[str]) -> Inde
     counted = select(columns.model, func.count()).where(columns.dimensions > 0)
     rows = connection.execute(counted.group_by(columns.model).order_by(columns.model))
     seen = ", ".join(f"{number} by {model}" for model, number in rows) or "none"
-    query = select(playbooks.c.slug).join(playbook_vectors).where(columns.dimensions == 0)
-    if refused := connection.execute(query.order_by(playbooks.c.key)).scalars().all():
+    query = select(playbooks.c.slug).distinct().join(playbook_vectors)
+    query = query.where(columns.dimensions == 0)
+    if refused := connection.execute(query.order_by(playbooks.c.slug)).scalars().all():
         problems.append(
             f"the model refuses the text of {len(refused)} playbooks, which are found by words "
             f"only: change the title or use case of {', '.join(refused[:5])}"

@@ -10,7 +10,6 @@ from sqlalchemy.exc import IntegrityError
 
 from memory.content import (
     content_json,
-    embedding_text,
     lesson_digest,
     sanitize_text,
     slugify,
@@ -24,7 +23,6 @@ from memory.tables import (
     lessons,
     outdated_playbooks,
     playbook_tags,
-    playbook_vectors,
     playbook_words,
     playbooks,
     versions,
@@ -110,9 +108,6 @@ def update_playbook(
             f"playbook {playbook.slug!r} is at version {now}; your change was made from version "
             f"{base}. Read it again and repeat the change"
         )
-    if _embedding_text(content) != _embedding_text(playbook):
-        of_playbook = playbook_vectors.c.playbook_key == playbook.key
-        connection.execute(delete(playbook_vectors).where(of_playbook))
     _write_parts(connection, playbook.key, content, version=new, source=source, at=at)
     return store.get(connection, playbook.id)
 
@@ -135,15 +130,19 @@ def mark_outdated(connection: Connection, keys: Iterable[int]) -> None:
         connection.execute(insert(outdated_playbooks), rows)
 
 
-def write_words(connection: Connection, key: int, content: PlaybookContent) -> None:
-    """Replace the word index of one playbook."""
+def index_texts(connection: Connection, key: int, content: PlaybookContent) -> None:
+    """Replace the words of one playbook, delete the vectors of its old texts, and queue it."""
     connection.execute(delete(playbook_words).where(playbook_words.c.playbook_key == key))
+    taught = select(lessons.c.text).where(lessons.c.playbook_key == key)
+    learned = connection.execute(taught).scalars().all()
     rows = [
         {"word": word, "playbook_key": key, "impact": impact}
-        for word, impact in word_impacts(content).items()
+        for word, impact in word_impacts(content, learned).items()
     ]
     if rows:
         connection.execute(insert(playbook_words), rows)
+    embeddings.delete_stale_vectors(connection, [key])
+    mark_outdated(connection, [key])
 
 
 def _insert(connection: Connection, row: dict[str, object], slug: str) -> int | None:
@@ -174,12 +173,7 @@ def _write_parts(
         connection.execute(insert(playbook_tags), rows)
     values = {"version": version, "at": at, "source": source, "content": content_json(content)}
     connection.execute(insert(versions).values(playbook_key=key, **values))
-    write_words(connection, key, content)
-    mark_outdated(connection, [key])
-
-
-def _embedding_text(content: PlaybookContent) -> str:
-    return embedding_text(content.title, content.use_case)
+    index_texts(connection, key, content)
 
 
 class RejectedLesson(NamedTuple):
@@ -233,6 +227,8 @@ def add_lessons(
             if rest:
                 reason = f"a lesson has at most {LESSON_LIMIT:,} characters"
                 result.rejected.append(RejectedLesson(rest, reason))
+    if result.added:
+        _index_lessons(connection, key)
     return result
 
 
@@ -252,6 +248,14 @@ def import_lessons(
     known = _digests(connection, key) if texts else set()
     for text, run_id in texts:
         _insert_lesson(connection, key, sanitize_text(text)[:LESSON_LIMIT], known, run_id, at)
+    if texts:
+        _index_lessons(connection, key)
+
+
+def _index_lessons(connection: Connection, key: int) -> None:
+    """Index a playbook again after it got lessons."""
+    for playbook in store.by_key(connection, [key]).values():
+        index_texts(connection, key, playbook)
 
 
 def embed_lessons(engine: Engine, index: PlaybookIndex, ref: str) -> None:

@@ -7,11 +7,9 @@ records of a folder find themselves: a damaged folder can crash the process that
 import logging
 import os
 import sys
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -27,19 +25,29 @@ if TYPE_CHECKING:
 
 WRITE_BATCH = 1_000
 
-_Metadata = dict[str, str | bool | None]
+PASSAGE_FACTOR = 4
+"""Factor by which more records are searched when they belong to too few playbooks."""
+
+_Metadata = dict[str, str | int | bool | None]
 
 SAMPLE = 50
 """Records of each collection that `probe` looks up by their own vector."""
 
 
 class IndexEntry(NamedTuple):
-    """A playbook's vector, and the fields that searches filter by."""
+    """The vector of a playbook's passage, and the fields that searches filter by."""
 
     key: int
+    number: int
+    """Number of the vector, never used again for another one."""
     vector: Sequence[float]
     category: str
     tags: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """The id of the record in Chroma."""
+        return f"{self.key}-{self.number}"
 
 
 class VectorIndexCorrupt(Exception):
@@ -164,46 +172,59 @@ def open_collection(client: "ClientAPI", name: str) -> "Collection":
     )
 
 
-def upsert(collection: "Collection", entries: Sequence[IndexEntry]) -> None:
-    """Write what is new in these entries, replacing those with the same key."""
-    # Never delete first: Chroma's graph loses records that are deleted and then added again.
-    ids = [str(entry.key) for entry in entries]
-    stored = collection.get(ids=ids, include=["metadatas"])
+def write(
+    collection: "Collection", entries: Sequence[IndexEntry], playbook_keys: Sequence[int]
+) -> None:
+    """Make `entries` the only records of these playbooks."""
+    numbers: list[str | int | float | bool] = [*playbook_keys]
+    stored = collection.get(where={"playbook": {"$in": numbers}}, include=["metadatas"])
     old = dict(zip(stored["ids"], stored["metadatas"] or (), strict=False))
-    changed: list[tuple[IndexEntry, _Metadata]] = []
-    refiled: dict[str, _Metadata] = {}
-    for id_, entry in zip(ids, entries, strict=True):
-        before = old.get(id_) or {}
-        metadata = _metadata(entry, before)
-        if metadata["vector"] != before.get("vector"):
-            changed.append((entry, metadata))
-        elif metadata != before:
-            refiled[id_] = metadata
-    # A vector is written again only if it changed. Chroma opens a folder by adding its logged
-    # vectors to the graph in parallel threads, where a repeated one can cut off those added
-    # meanwhile: no search of that process finds them.
-    if changed:
+    wanted = {entry.id: entry for entry in entries}
+    # A record is never written again under its id: Chroma's graph loses records that are deleted
+    # and then added again, and opens a folder by adding its logged vectors in parallel threads,
+    # where a repeated one can cut off those added meanwhile.
+    for batch in _batches([id_ for id_ in old if id_ not in wanted]):
+        collection.delete(ids=batch)
+    for batch in _batches([id_ for id_ in wanted if id_ not in old]):
         collection.upsert(
-            ids=[str(entry.key) for entry, _ in changed],
-            embeddings=[entry.vector for entry, _ in changed],
-            metadatas=[metadata for _, metadata in changed],
+            ids=batch,
+            embeddings=[wanted[id_].vector for id_ in batch],
+            metadatas=[_metadata(wanted[id_], {}) for id_ in batch],
         )
-    if refiled:
-        collection.update(ids=list(refiled), metadatas=list(refiled.values()))
+    refiled = {id_: _metadata(wanted[id_], old[id_] or {}) for id_ in old if id_ in wanted}
+    for batch in _batches([id_ for id_, new in refiled.items() if new != old[id_]]):
+        collection.update(ids=batch, metadatas=[refiled[id_] for id_ in batch])
+
+
+def _batches(ids: Sequence[str]) -> Iterator[list[str]]:
+    for start in range(0, len(ids), WRITE_BATCH):
+        yield list(ids[start : start + WRITE_BATCH])
 
 
 def nearest(
     collection: "Collection", vector: Sequence[float], where: PlaybookFilter, limit: int
 ) -> list[tuple[int, float]]:
-    """Return keys and cosine distances, the nearest first."""
-    found = collection.query(
-        query_embeddings=[vector],
-        n_results=limit,
-        where=_conditions(where),
-        include=["distances"],
-    )
-    distances = (found["distances"] or [[]])[0]
-    return [(int(key), float(d)) for key, d in zip(found["ids"][0], distances, strict=True)]
+    """Return playbook keys with the distance of their nearest passage, the nearest first."""
+    records = limit
+    while True:
+        found = collection.query(
+            query_embeddings=[vector],
+            n_results=records,
+            where=_conditions(where),
+            include=["distances"],
+        )
+        best: dict[int, float] = {}
+        for id_, distance in zip(found["ids"][0], (found["distances"] or [[]])[0], strict=True):
+            best.setdefault(playbook_key(id_), float(distance))
+        # Several passages of long playbooks take the places of others.
+        if len(best) >= limit or len(found["ids"][0]) < records:
+            return list(best.items())[:limit]
+        records *= PASSAGE_FACTOR
+
+
+def playbook_key(record_id: str) -> int:
+    """Return the playbook that a record belongs to."""
+    return int(record_id.partition("-")[0])
 
 
 def last_change(collection: "Collection") -> int:
@@ -218,8 +239,8 @@ def set_last_change(collection: "Collection", number: int) -> None:
 
 
 def keys(collection: "Collection") -> set[int]:
-    """Return every key in the collection."""
-    return {int(key) for key in collection.get(include=[])["ids"]}
+    """Return the key of every playbook in the collection."""
+    return {playbook_key(id_) for id_ in collection.get(include=[])["ids"]}
 
 
 def probe(folder: Path) -> bool:
@@ -244,9 +265,8 @@ def _settings() -> "Settings":
 
 
 def _metadata(entry: IndexEntry, old: Mapping[str, object]) -> _Metadata:
-    # An upsert merges metadata, so a tag that was removed is named with None.
-    vector = sha256(array("f", entry.vector).tobytes()).hexdigest()[:32]
-    new: _Metadata = {"category": entry.category, "vector": vector}
+    # An update merges metadata, so a tag that was removed is named with None.
+    new: _Metadata = {"category": entry.category, "playbook": entry.key}
     return dict.fromkeys(old) | new | {f"tag {tag}": True for tag in entry.tags}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from hashlib import sha256
 from math import isfinite
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from sqlalchemy import (
 )
 
 from contracts.errors import HarnessError, ModelRefused
-from memory.content import embedding_text
+from memory.content import passages
 from memory.tables import lessons, outdated_playbooks, playbook_vectors, playbooks
 from memory.types import Embedder, Vector
 
@@ -97,7 +98,7 @@ def embed_query(embedder: Embedder, text: str) -> Vector:
 def put_vector(
     connection: Connection, owner: "Column[int]", key: int, model: str, vector: Vector
 ) -> None:
-    """Store the vector of a playbook or an entry; `owner` is the key column of its table.
+    """Store the vector of a note or an example; `owner` is the key column of its table.
 
     An empty vector records that the model refuses this text, so that no search asks again.
     """
@@ -106,12 +107,62 @@ def put_vector(
     connection.execute(insert(owner.table).values({owner.name: key, **row}))
 
 
+def playbook_passages(
+    connection: Connection, keys: Sequence[int], *, lock: bool = False
+) -> dict[int, list[str]]:
+    """Return the passages of these playbooks by key.
+
+    With `lock` they stay as they are until the transaction ends, and playbooks that another
+    transaction changes are left out.
+    """
+    columns = playbooks.c
+    query = select(columns.key, columns.title, columns.use_case, columns.process, columns.steps)
+    query = query.where(columns.key.in_(keys)).order_by(columns.key)
+    if lock:
+        query = query.with_for_update(key_share=True, skip_locked=True)
+    rows = connection.execute(query).all()
+    learned: dict[int, list[str]] = {}
+    taught = select(lessons.c.playbook_key, lessons.c.text).where(lessons.c.playbook_key.in_(keys))
+    for key, text in connection.execute(taught.order_by(lessons.c.id)):
+        learned.setdefault(key, []).append(text)
+    return {
+        row.key: passages(row.title, row.use_case, row.process, row.steps, learned.get(row.key, ()))
+        for row in rows
+    }
+
+
 def texts_to_embed(connection: Connection, keys: Sequence[int]) -> list[TextToEmbed]:
-    """Return the texts of those playbooks that have no vector."""
-    query = select(playbooks.c.key, playbooks.c.title, playbooks.c.use_case)
-    query = query.where(playbooks.c.key.in_(keys), _HAS_NO_VECTOR).order_by(playbooks.c.key)
-    rows = connection.execute(query)
-    return [TextToEmbed(row.key, embedding_text(row.title, row.use_case)) for row in rows]
+    """Return the passages of these playbooks that have no vector."""
+    digests: dict[int, set[str]] = {}
+    stored = select(_columns.playbook_key, _columns.digest)
+    for key, digest in connection.execute(stored.where(_columns.playbook_key.in_(keys), _IS_WHOLE)):
+        digests.setdefault(key, set()).add(digest)
+    return [
+        TextToEmbed(key, text)
+        for key, texts in playbook_passages(connection, keys).items()
+        for text in dict.fromkeys(texts)
+        if digests.get(key, set()).isdisjoint(("", text_digest(text)))
+    ]
+
+
+def put_passage(connection: Connection, item: TextToEmbed, model: str, vector: Vector) -> None:
+    """Store the vector of one passage."""
+    digest = text_digest(item.text)
+    row = {"playbook_key": item.key, "digest": digest, "model": model, "dimensions": len(vector)}
+    connection.execute(insert(playbook_vectors).values(**row, vector=to_bytes(vector)))
+
+
+def delete_stale_vectors(connection: Connection, keys: Sequence[int]) -> None:
+    """Delete the vectors of texts that are no longer passages of these playbooks."""
+    for key, texts in playbook_passages(connection, keys).items():
+        is_stale = _columns.digest.not_in([text_digest(text) for text in texts])
+        stale = delete(playbook_vectors).where(_columns.playbook_key == key, is_stale)
+        connection.execute(stale)
+
+
+def text_digest(text: str) -> str:
+    """Return the digest by which the vector of a passage is found."""
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def delete_other_vectors(connection: Connection, model: str, length: int) -> None:
@@ -139,17 +190,22 @@ def count_missing(connection: Connection) -> int:
     return connection.execute(query).scalar_one()
 
 
-def load_vectors(connection: Connection, model: str, keys: Sequence[int]) -> dict[int, list[float]]:
-    """Return the vectors of these playbooks that an index of this model holds."""
-    query = select(_columns.playbook_key, _columns.vector)
-    query = query.where(_columns.playbook_key.in_(keys), is_indexed(model))
-    return {row.playbook_key: from_bytes(row.vector) for row in connection.execute(query)}
+def load_vectors(
+    connection: Connection, model: str, keys: Sequence[int]
+) -> dict[int, list[tuple[int, list[float]]]]:
+    """Return the vectors of these playbooks that an index of this model holds, with their ids."""
+    query = select(_columns.id, _columns.playbook_key, _columns.vector)
+    query = query.where(_columns.playbook_key.in_(keys), is_indexed(model)).order_by(_columns.id)
+    found: dict[int, list[tuple[int, list[float]]]] = {}
+    for row in connection.execute(query):
+        found.setdefault(row.playbook_key, []).append((row.id, from_bytes(row.vector)))
+    return found
 
 
 def is_indexed(model: str) -> ColumnElement[bool]:
     """Return the condition for vectors of this model that are as long as its newest one."""
     by_model = and_(_columns.model == model, _columns.dimensions > 0, _IS_WHOLE)
-    newest = select(_columns.dimensions).where(by_model).order_by(_columns.playbook_key.desc())
+    newest = select(_columns.dimensions).where(by_model).order_by(_columns.id.desc())
     return and_(by_model, _columns.dimensions == newest.limit(1).scalar_subquery())
 
 

@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, Select, Table, delete, func, insert, select
 
-from memory.content import embedding_text
 from memory.database import read_transaction, write_transaction
 from memory.tables import (
     last_changes,
     outdated_playbooks,
     playbook_tags,
-    playbook_vectors,
     playbooks,
 )
 from memory.types import Vector
@@ -33,7 +31,6 @@ CHANGES_PER_BATCH = 500
 TEXTS_PER_REQUEST = 64
 """Texts that the model embeds in one request. Their vectors are stored before the next one."""
 
-_VECTOR_KEY = playbook_vectors.c.playbook_key
 _LAST_NUMBER = select(func.max(last_changes.c.number))
 
 
@@ -89,10 +86,8 @@ class IndexSync:
             keys = list(batch.values())
             with read_transaction(self._engine) as connection:
                 live, archived = _entries(connection, keys, self._model)
-            found = {entry.key for entry in (*live, *archived)}
-            # A playbook without a vector is removed too: its old one is of another text or model.
-            removed = [key for key in keys if key not in found]
-            index.write(IndexUpdate(live, archived, removed, indexed))
+            # A playbook without a vector is removed: its old one is of another text or model.
+            index.write(IndexUpdate(keys, live, archived, indexed))
             self._report(len(batch))
 
     def _embed_missing(self, keys: list[int]) -> set[int]:
@@ -111,10 +106,13 @@ class IndexSync:
     def _store(self, batch: Sequence[TextToEmbed], vectors: Sequence[Vector]) -> set[int]:
         """Store these vectors; return the keys of playbooks that another transaction changes."""
         with write_transaction(self._engine) as connection:
-            texts = _lock_texts(connection, [item.key for item in batch])
+            # A playbook that another transaction changes is not waited for: it stays queued, and
+            # the next search embeds it.
+            keys = [item.key for item in batch]
+            texts = embeddings.playbook_passages(connection, keys, lock=True)
             for item, vector in zip(batch, vectors, strict=True):
-                if texts.get(item.key) == item.text:  # else it was changed or removed meanwhile
-                    embeddings.put_vector(connection, _VECTOR_KEY, item.key, self._model, vector)
+                if item.text in texts.get(item.key, ()):  # else it was changed meanwhile
+                    embeddings.put_passage(connection, item, self._model, vector)
         return {item.key for item in batch if item.key not in texts}
 
     def _count(self, query: Select[tuple[int]]) -> int:
@@ -134,16 +132,6 @@ class IndexSync:
             self._progress(self._done, max(self._done, self._total))
 
 
-def _lock_texts(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
-    """Return texts that stay as they are until the transaction ends, without locked playbooks."""
-    query = select(playbooks.c.key, playbooks.c.title, playbooks.c.use_case)
-    query = query.where(playbooks.c.key.in_(keys))
-    # A playbook that another transaction changes is not waited for: it stays queued, and the next
-    # search embeds it.
-    rows = connection.execute(query.with_for_update(key_share=True, skip_locked=True))
-    return {row.key: embedding_text(row.title, row.use_case) for row in rows}
-
-
 def _entries(
     connection: Connection, keys: Sequence[int], model: str
 ) -> tuple[list[IndexEntry], list[IndexEntry]]:
@@ -157,6 +145,9 @@ def _entries(
     archived: list[IndexEntry] = []
     query = select(playbooks.c.key, playbooks.c.category, playbooks.c.status)
     for row in connection.execute(query.where(playbooks.c.key.in_(list(vectors)))):
-        entry = IndexEntry(row.key, vectors[row.key], row.category, tuple(tags.get(row.key, ())))
-        (archived if row.status == "archived" else live).append(entry)
+        own_tags = tuple(tags.get(row.key, ()))
+        (archived if row.status == "archived" else live).extend(
+            IndexEntry(row.key, id_, vector, row.category, own_tags)
+            for id_, vector in vectors[row.key]
+        )
     return live, archived

@@ -45,11 +45,11 @@ _PARTS = ("live", "archived")
 
 
 class IndexUpdate(NamedTuple):
-    """Entries to write, keys to remove, and the number of the last change among them."""
+    """Playbooks that changed, all their entries, and the number of the last change."""
 
-    live: Sequence[IndexEntry]
+    keys: Sequence[int]
+    live: Sequence[IndexEntry] = ()
     archived: Sequence[IndexEntry] = ()
-    removed: Sequence[int] = ()
     last_change: int = 0
 
 
@@ -72,16 +72,8 @@ class VectorIndex(ABC):
         """Write the changes and their last number."""
         with self._open(writes=True) as client:
             live, archived = (self._collection(client, part) for part in _PARTS)
-            for collection, entries, others in (
-                (live, changes.live, changes.archived),
-                (archived, changes.archived, changes.live),
-            ):
-                removed = [*changes.removed, *(entry.key for entry in others)]
-                for start in range(0, len(removed), chroma.WRITE_BATCH):
-                    batch = removed[start : start + chroma.WRITE_BATCH]
-                    collection.delete(ids=[str(key) for key in batch])
-                for start in range(0, len(entries), chroma.WRITE_BATCH):
-                    chroma.upsert(collection, entries[start : start + chroma.WRITE_BATCH])
+            chroma.write(live, changes.live, changes.keys)
+            chroma.write(archived, changes.archived, changes.keys)
             chroma.set_last_change(live, changes.last_change)
 
     def nearest(
@@ -288,7 +280,8 @@ def index_name(engine: Engine, model: str, *, served: bool) -> str:
     elif served:
         host = engine.url.host or engine.url.query.get("host")  # the latter is a socket's folder
         location = f"{host}:{engine.url.port}/{engine.url.database}"
-    return sha256(f"{store_id}|{location}|{model}".encode()).hexdigest()[:24]
+    # The number changes with the form of the records, so that an old index is built anew.
+    return sha256(f"{store_id}|{location}|{model}|2".encode()).hexdigest()[:24]
 
 
 @contextmanager

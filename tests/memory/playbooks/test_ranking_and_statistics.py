@@ -67,7 +67,7 @@ def test_words_decide_between_equally_near_playbooks() -> None:
 def test_words_alone_rank_by_their_share_of_the_query() -> None:
     assert fuse_scores([(1, 4.0), (2, 1.0)], None, max_word_score=8.0, max_distance=0.7) == {
         1: 0.5,
-        2: 0.125,
+        2: 0.03125,
     }
     assert fuse_scores([], [], max_word_score=0.0, max_distance=0.7) == {}
 

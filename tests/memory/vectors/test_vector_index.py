@@ -20,9 +20,9 @@ def test_a_reader_sees_the_writes_of_another_client_of_the_folder(tmp_path: Path
     one, two = (FolderVectorIndex(tmp_path / "index", "test") for _ in range(2))
     for number in range(5):
         vector = [1.0, float(number), 0.5]
-        one.write(IndexUpdate([IndexEntry(number, vector, "", ())]))
+        one.write(IndexUpdate([number], [IndexEntry(number, number, vector, "", ())]))
         assert two.nearest(vector, PlaybookFilter(), 1)[0][0] == number
-    two.write(IndexUpdate([], removed=[0, 1, 2]))
+    two.write(IndexUpdate([0, 1, 2]))
     assert one.keys() == ({3, 4}, set())
     one.close()
     two.close()
@@ -31,10 +31,10 @@ def test_a_reader_sees_the_writes_of_another_client_of_the_folder(tmp_path: Path
 def test_clustered_records_are_all_found_by_their_own_vector(tmp_path: Path) -> None:
     embed = WordEmbedder(length=32)
     texts = [f"deploy service number {n % 40} of customer {n}" for n in range(600)]
-    entries = [IndexEntry(n, v, "", ()) for n, v in enumerate(embed(texts))]
+    entries = [IndexEntry(n, n, v, "", ()) for n, v in enumerate(embed(texts))]
     index = FolderVectorIndex(tmp_path / "index", "test")
     for _ in range(3):
-        index.write(IndexUpdate(entries))
+        index.write(IndexUpdate([entry.key for entry in entries], entries))
     lost = [
         entry.key
         for entry in entries
@@ -47,10 +47,10 @@ def test_clustered_records_are_all_found_by_their_own_vector(tmp_path: Path) -> 
 def test_a_vector_that_did_not_change_is_not_written_again(tmp_path: Path) -> None:
     index = FolderVectorIndex(tmp_path / "index", "test")
     for vector, tags in (([1.0, 0.5], ("old",)), ([1.0, 0.5], ("old",)), ([1.0, 0.5], ("new",))):
-        index.write(IndexUpdate([IndexEntry(1, vector, "", tags)]))
+        index.write(IndexUpdate([1], [IndexEntry(1, 1, vector, "", tags)]))
     assert index.nearest([1.0, 0.5], PlaybookFilter(tags=("new",)), 1)
     assert not index.nearest([1.0, 0.5], PlaybookFilter(tags=("old",)), 1)
-    index.write(IndexUpdate([IndexEntry(1, [0.5, 1.0], "", ("new",))]))
+    index.write(IndexUpdate([1], [IndexEntry(1, 2, [0.5, 1.0], "", ("new",))]))
     assert index.nearest([0.5, 1.0], PlaybookFilter(), 1)[0][1] < 1e-4
     index.close()
     # Chroma's log, which it replays in parallel when it opens the folder.
