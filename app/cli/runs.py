@@ -52,8 +52,7 @@ def list_(
     else:
         columns = ("run_id", "kind", "started_at", "state", "blueprint")
         rows = [
-            (*(str(one[column]) for column in columns), repo_name(str(one["repo"])))
-            for one in both
+            (*(str(one[column]) for column in columns), repo_name(str(one["repo"]))) for one in both
         ]
         print_table(("run", "kind", "started", "state", "blueprint", "repo"), rows)
 

@@ -171,7 +171,7 @@ def test_each_hidden_write_of_a_protected_file_is_asked_about(
     request = ask(blueprint("hides", "Hides", nodes), push=True)
     assert run_blueprint(request, shop, run_id=RUN).status == "waiting"
     assert git(origin, "for-each-ref") == ""
-    approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+    approvals = Approvals(log=log)
     asked = {str(one.arguments["path"]) for one in approvals.list(run_id=RUN, pending=True)}
     assert asked == HIDDEN
 
@@ -182,7 +182,7 @@ def test_a_link_of_the_work_makes_its_target_protected(
     nodes = [deterministic("work", "Work", shell("mkdir d && touch d/x && ln -s d .husky"))]
     request = ask(blueprint("links", "Links", nodes), push=True).changed(allow_change=(".husky",))
     assert run_blueprint(request, shop, run_id=RUN).status == "waiting"
-    approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+    approvals = Approvals(log=log)
     (waits,) = approvals.list(run_id=RUN, pending=True)
     assert waits.arguments["path"] == "d/x"
 
