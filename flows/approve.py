@@ -21,7 +21,13 @@ from flows.orchestration.flow import (
     required_parameters,
 )
 from flows.orchestration.suspend import suspend_until_decided
-from flows.plans.compile import final_state, publish_report, run_steps, step_task_runner
+from flows.plans.compile import (
+    final_state,
+    publish_report,
+    remember_flow_run,
+    run_steps,
+    step_task_runner,
+)
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.reconcile import reconcile_plan
 from flows.plans.record import record_plan, record_plan_end, recorded_plan
@@ -77,6 +83,7 @@ def run_plan(*, prompt: str, repo: str, ask_first: bool = True, **fields: Any) -
             _, plan = recorded_plan(deps.log, run_id, agreed=False)
             record_plan_end(deps.log, run_id, plan, status="cancelled", error=PLAN_REFUSED)
             return Cancelled(message=PLAN_REFUSED)
+        remember_flow_run(deps, run_id)
         report = _run(deps, run_id)
     publish_report(report)
     return final_state(report)

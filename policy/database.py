@@ -6,6 +6,7 @@ edit that bypasses the triggers. Times are ISO text in UTC, which sorts chronolo
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 
 from sqlalchemy import (
     JSON,
@@ -84,8 +85,27 @@ approvals = Table(
     Column("used_at", String(32)),
 )
 
-APPEND_ONLY = ("events", "entities")
-"""Tables whose rows are never updated and never deleted."""
+APPEND_ONLY = {"events": "id = NEW.id OR number = NEW.number", "entities": "id = NEW.id"}
+"""Tables whose rows are never updated or deleted, and when a new row would replace an old one."""
+
+POSTGRES_GUARD = " BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END "
+"""The body of the function that refuses changes on PostgreSQL."""
+
+
+def sqlite_triggers(table: str) -> dict[str, str]:
+    """Return the name and the statement of each trigger of an append-only table on SQLite."""
+    refuse = f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+    there = f"EXISTS (SELECT 1 FROM {table} WHERE {APPEND_ONLY[table]})"  # noqa: S608 - names of ours
+    before = {
+        "no_update": f"UPDATE ON {table}",
+        "no_delete": f"DELETE ON {table}",
+        "no_replace": f"INSERT ON {table} WHEN {there}",
+    }
+    return {
+        f"{table}_{name}": f"CREATE TRIGGER {table}_{name} BEFORE {event} {refuse}"
+        for name, event in before.items()
+    }
+
 
 # ASCII of "harness", so that the number does not collide with locks of other programs.
 _LOG_LOCK = 0x68_61_72_6E_65_73_73
@@ -133,6 +153,10 @@ def _database_errors(engine: Engine) -> Iterator[None]:
         yield
     except OperationalError as error:
         raise LogUnavailable(f"{name} cannot be used: {_first_line(error)}") from error
+    except JSONDecodeError as error:
+        raise LogDamaged(
+            f"{name} holds an edited approval: {error}. Run `harness events verify`"
+        ) from error
     except DatabaseError as error:
         raise LogDamaged(
             f"{name} refused the query: {_first_line(error)}. Run `harness events verify`"

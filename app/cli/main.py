@@ -39,7 +39,7 @@ COMMANDS = {
     "run": Command("app.cli.run:run", "Run a blueprint on a repository, on a new branch."),
     "runs": Command("app.cli.runs:app", "List, inspect, resume and cancel runs."),
     "blueprints": Command("app.cli.blueprints:app", "List, inspect and check blueprints."),
-    "plan": Command("app.cli.plans:plan", "Make a plan from a prompt, and run it if you agree."),
+    "plan": Command("app.cli.plans:plans", "Make a plan from a prompt and run it; manage plans."),
     "approvals": Command("app.cli.plans:app", "List and decide actions that the policy stopped."),
     "policy": Command("app.cli.policy:app", "Show which files are protected, and why."),
     "repl": Command("app.cli.plans:repl", "Type prompts; watch plans, approvals and events live."),

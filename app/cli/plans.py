@@ -1,15 +1,18 @@
 """`harness plan`, `harness approvals` and `harness repl`: plans, and decisions about them."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Context
+from typer.core import TyperGroup
 
 from app.cli.run import AllowChange
 from app.terminal.files import read_intent
 from app.terminal.identity import user_name
-from app.terminal.options import AsJson
+from app.terminal.options import MAX_ROWS, AsJson
 from app.terminal.output import (
     print_json,
     print_line,
@@ -23,16 +26,19 @@ from flows.audit.approval_text import approval_json, headline
 from flows.audit.question_text import full_text
 from flows.config.settings import load_settings
 from flows.plans.dependencies import plan_dependencies
+from flows.plans.manage import cancel_plan, check_resumable, find_plan, list_plans, plan_diff
 from flows.plans.report import PlanReport, plan_lines
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies, draft_plan, missing_grants, record_agreed_plan
 from flows.plans.start import after_decision_line, resume_flow_run, run_plan_in_prefect
+from flows.plans.state import plan_json, plan_state
 from flows.runs.request import check_patterns, new_run_id
 from nodes.text import check_text, escape_invisible
 from policy.plan.registry import plain_json
 from policy.types import ApprovalStatus, Plan
 
 Approval = Annotated[str, typer.Argument(help="An approval id, or the beginning of one.")]
+PlanId = Annotated[str, typer.Argument(help="A plan id, or the beginning of one.")]
 Repo = Annotated[str, typer.Option(help="Folder, git repository or URL to work on.")]
 Planner = Annotated[
     str | None, typer.Option(help="Model that makes plans; scripted/FILE replays replies.")
@@ -42,6 +48,18 @@ EXIT_WAITING = 4
 app = typer.Typer(no_args_is_help=True)
 
 
+class _PlanGroup(TyperGroup):
+    """`harness plan PROMPT` is short for `harness plan make PROMPT`."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:  # type: ignore[override]  # typer vendors click
+        is_known = bool(args) and (args[0] in self.commands or args[0] in ("--help", "-h"))
+        return super().parse_args(ctx, args if is_known or not args else ["make", *args])
+
+
+plans = typer.Typer(cls=_PlanGroup, no_args_is_help=True)
+
+
+@plans.command("make")
 def plan(
     prompt: Annotated[str, typer.Argument(help="What you want, in your own words.")],
     repo: Repo = ".",
@@ -89,6 +107,80 @@ def plan(
         approver = terminal_approver(dependencies.approvals) if sys.stdin.isatty() else None
         report = run_plan_in_prefect(dependencies, settings, run_id, approver)
     _print_plan_report(report, as_json=as_json)
+
+
+@plans.command("list")
+def list_plans_(
+    limit: Annotated[int, typer.Option(min=1, max=MAX_ROWS, help="Maximum of plans.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List plans, newest first."""
+    with plan_dependencies(load_settings()) as dependencies:
+        found = list_plans(dependencies, limit=limit)
+    if as_json:
+        print_json([asdict(one) for one in found])
+    elif not found:
+        print_line("no plans yet: make one with `harness plan PROMPT`")
+    else:
+        rows = [
+            (
+                one.run_id,
+                one.started_at,
+                one.status,
+                str(one.steps),
+                escape_invisible(one.prompt)[:60],
+            )
+            for one in found
+        ]
+        print_table(("plan", "started", "status", "steps", "prompt"), rows)
+
+
+@plans.command("show")
+def show_plan(plan_id: PlanId, as_json: AsJson = False) -> None:
+    """Show a plan: its steps, their outcomes, and the approvals that it waits for."""
+    with plan_dependencies(load_settings()) as dependencies:
+        state = plan_state(dependencies, find_plan(dependencies, plan_id))
+    if as_json:
+        print_json(plan_json(state))
+        return
+    print_line(f"prompt: {escape_invisible(state.report.prompt)}")
+    for line in plan_lines(state.report.plan):
+        print_line(f"  {line}")
+    if state.missing_grants and not state.agreed:
+        print_line(f"needs {', '.join(sorted(state.missing_grants))}, which is not granted")
+    _print_report_lines(state.report)
+
+
+@plans.command("resume")
+def resume_plan(plan_id: PlanId, as_json: AsJson = False) -> None:
+    """Continue a waiting or lost plan; no finished step is repeated."""
+    settings = load_settings()
+    with plan_dependencies(settings, ask_person=terminal_prompt()) as dependencies:
+        run_id = find_plan(dependencies, plan_id)
+        check_resumable(plan_state(dependencies, run_id))
+        approver = terminal_approver(dependencies.approvals) if sys.stdin.isatty() else None
+        report = run_plan_in_prefect(dependencies, settings, run_id, approver)
+    _print_plan_report(report, as_json=as_json)
+
+
+@plans.command("cancel")
+def cancel(plan_id: PlanId, as_json: AsJson = False) -> None:
+    """Stop a plan that is not over, and deny its pending approvals."""
+    settings = load_settings()
+    with plan_dependencies(settings) as dependencies:
+        state = cancel_plan(dependencies, settings, find_plan(dependencies, plan_id))
+    line = f"plan {state.report.run_id} is {state.report.status}"
+    print_result(plan_json(state), line, as_json)
+
+
+@plans.command("diff")
+def diff(old: PlanId, new: PlanId, as_json: AsJson = False) -> None:
+    """Compare the prompts and the steps of two plans."""
+    with plan_dependencies(load_settings()) as dependencies:
+        one, other = (plan_state(dependencies, find_plan(dependencies, p)) for p in (old, new))
+    text = plan_diff(one, other)
+    document = {"old": one.report.run_id, "new": other.report.run_id, "diff": text}
+    print_result(document, text or "the same steps for the same prompt", as_json)
 
 
 def repl(
@@ -234,14 +326,20 @@ def _print_plan_report(report: PlanReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report.as_json())
     else:
-        print_line(f"plan {report.run_id}: {report.status}")
-        for step in report.steps:
-            why = escape_invisible(" ".join(part for part in (step.rule, step.reason) if part))
-            print_line(f"  {step.index} {step.op}: {step.status}{f' ({why})' if why else ''}")
-            if step.provenance:
-                path = " → ".join(step.provenance)
-                print_line(f"    untrusted text came from: {escape_invisible(path)}")
-        for name in report.approvals:
-            print_line(f"waiting: harness approvals show {name}")
+        _print_report_lines(report)
     if report.status != "success":
         raise typer.Exit(EXIT_WAITING if report.status == "waiting" else 1)
+
+
+def _print_report_lines(report: PlanReport) -> None:
+    print_line(f"plan {report.run_id}: {report.status}")
+    if report.flow_run_url:
+        print_line(f"in Prefect: {report.flow_run_url}")
+    for step in report.steps:
+        why = escape_invisible(" ".join(part for part in (step.rule, step.reason) if part))
+        print_line(f"  {step.index} {step.op}: {step.status}{f' ({why})' if why else ''}")
+        if step.provenance:
+            path = " → ".join(step.provenance)
+            print_line(f"    untrusted text came from: {escape_invisible(path)}")
+    for name in report.approvals:
+        print_line(f"waiting: harness approvals show {name}")

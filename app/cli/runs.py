@@ -14,11 +14,15 @@ from app.terminal.output import (
     print_bytes,
     print_json,
     print_line,
+    print_message,
     print_report,
     print_result,
     print_table,
 )
-from flows.config.settings import load_settings
+from contracts.errors import HarnessError
+from flows.config.settings import Settings, load_settings
+from flows.plans.dependencies import plan_dependencies
+from flows.plans.manage import list_plans
 from flows.runs.home import TRAJECTORY
 from flows.runs.report import to_json
 from flows.runs.request import repo_name
@@ -36,17 +40,21 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=MAX_ROWS, help="Maximum of runs.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, newest first."""
-    entries = list_runs(load_settings().runs, limit=limit)
+    """List runs of blueprints and plans, newest first."""
+    settings = load_settings()
+    runs = [{"kind": "run", **asdict(entry)} for entry in list_runs(settings.runs, limit=limit)]
+    plans = _listed_plans(settings, limit)
+    both = sorted((*runs, *plans), key=lambda one: str(one["started_at"]), reverse=True)[:limit]
     if as_json:
-        print_json([asdict(entry) for entry in entries])
-    elif not entries:
+        print_json(both)
+    elif not both:
         print_line("no runs yet: start one with `harness run fix-tests --repo …` or `harness demo`")
     else:
-        print_table(
-            ("run", "started", "state", "blueprint", "repo"),
-            [(e.run_id, e.started_at, e.state, e.blueprint, repo_name(e.repo)) for e in entries],
-        )
+        columns = ("run_id", "kind", "started_at", "state", "blueprint")
+        rows = [
+            (*(str(one[column]) for column in columns), repo_name(str(one["repo"]))) for one in both
+        ]
+        print_table(("run", "kind", "started", "state", "blueprint", "repo"), rows)
 
 
 @app.command("show")
@@ -180,6 +188,17 @@ def rate(
     line = f"run {rating.run_id} is rated {rating.score}"
     document = {**rating._asdict(), "look": look, "why": why}
     print_result(document, f"{line}\n{why}" if why else line, as_json)
+
+
+def _listed_plans(settings: Settings, limit: int) -> list[dict[str, object]]:
+    try:
+        with plan_dependencies(settings) as dependencies:
+            found = list_plans(dependencies, limit=limit)
+    except HarnessError as error:  # runs are in files: they are listed without the database, too
+        print_message(f"note: plans are not listed: {error}")
+        return []
+    more = {"kind": "plan", "blueprint": ""}
+    return [{**more, **asdict(one), "state": one.status, "intent": one.prompt} for one in found]
 
 
 def _show_trajectory(run: str, *, as_json: bool) -> None:

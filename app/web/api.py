@@ -1,6 +1,7 @@
 """The HTTP API: make plans from prompts, run them, decide approvals, follow events."""
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from app.web.api_models import (
     ApprovalAnswer,
     DecisionBody,
     PlanAnswer,
+    PlanLine,
     PromptBody,
     RunBody,
     Started,
@@ -25,6 +27,7 @@ from app.web.errors import ApiRoute, Problem
 from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
 from flows.plans.dependencies import plan_dependencies
+from flows.plans.manage import list_plans
 from flows.plans.record import plan_delta
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies
@@ -35,6 +38,7 @@ from policy.log.events import Event
 from policy.plan.registry import plain_json
 
 DECIDED_BY = "the API"
+MAX_LISTED = 1_000
 POLL_S = 0.2
 """Seconds between two queries of the event log for a stream without new events."""
 
@@ -69,6 +73,15 @@ def draft(body: PromptBody, dependencies: PlanDependency, response: Response) ->
     made = plan_answer(plan_state(dependencies, record_draft(dependencies, request)))
     response.headers["Location"] = f"/plans/{made.id}"
     return made
+
+
+@router.get("/plans")
+def plans(
+    dependencies: PlanDependency, limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 20
+) -> list[PlanLine]:
+    """Return the newest plans, newest first."""
+    found = list_plans(dependencies, limit=limit)
+    return [PlanLine.model_validate({**asdict(one), "id": one.run_id}) for one in found]
 
 
 @router.get("/plans/{id}")

@@ -8,9 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from flows.audit.approval_text import approval_json
 from flows.plans.report import PlanStatus
 from flows.plans.request import PlanPrompt
-from flows.plans.state import PlanState
+from flows.plans.state import PlanState, plan_json
 from policy.types import Approval, ApprovalStatus
-from sandbox.redaction import redact_url
 
 
 class _Body(BaseModel):
@@ -80,6 +79,8 @@ class PlanAnswer(BaseModel):
 
     id: str
     status: PlanStatus
+    flow_run_id: str | None
+    flow_run_url: str | None
     agreed: bool
     prompt: str
     repo: str
@@ -93,6 +94,18 @@ class PlanAnswer(BaseModel):
     approvals: list[ApprovalAnswer] = Field(description="Pending approvals.")
 
 
+class PlanLine(BaseModel):
+    """A plan in a list."""
+
+    id: str
+    started_at: datetime
+    status: PlanStatus
+    agreed: bool
+    steps: int
+    prompt: str
+    repo: str
+
+
 class Started(BaseModel):
     """The plan runs in a process of its own; GET /plans/{id} and /events show its progress."""
 
@@ -102,19 +115,7 @@ class Started(BaseModel):
 
 def plan_answer(state: PlanState) -> PlanAnswer:
     """Return the response body for a plan."""
-    report = state.report.as_json()
-    return PlanAnswer.model_validate(
-        {
-            **report,
-            "id": state.report.run_id,
-            "agreed": state.agreed,
-            "repo": redact_url(state.request.repo),
-            "grants": sorted(state.request.grants),
-            "allow_change": list(state.request.allow_change),
-            "missing_grants": sorted(state.missing_grants),
-            "approvals": [approval_json(one) for one in state.pending_approvals],
-        }
-    )
+    return PlanAnswer.model_validate(plan_json(state))
 
 
 def approval_answer(approval: Approval) -> ApprovalAnswer:

@@ -98,6 +98,4 @@ def make_approvals(log: "EventLog", policy: PolicySettings) -> "Approvals":
     """Return the approvals in the database of this log; their decisions are appended to the log."""
     from policy.plan.approvals import Approvals
 
-    return Approvals(
-        engine=log.engine, append=lambda draft: log.append([draft]), ttl_s=policy.approval_ttl_s
-    )
+    return Approvals(log=log, ttl_s=policy.approval_ttl_s)

@@ -7,8 +7,8 @@ such runs.
 
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -54,7 +54,7 @@ def cancel_any_run(settings: Settings, run: str) -> RunEntry:
     if entry.state == "waiting":
         with connected_to(api_url(settings)):
             if entry.suspends and entry.flow_run_id:
-                _cancel_flow_run(entry.flow_run_id)
+                cancel_flow_run(entry.flow_run_id)
             cancel_waiting_run(build_dependencies(settings), entry.run_id)
         return read_entry(folder, own.name)
     if record is None or entry.state not in ("queued", "running"):
@@ -64,14 +64,15 @@ def cancel_any_run(settings: Settings, run: str) -> RunEntry:
             f"run {own.name} is executed by a process of another machine: cancel it there, or its "
             f"flow run {record.flow_run_id} in the Prefect UI"
         )
-    _end_process(record.process, own / REPORT)
+    end_process(record.process, is_over=(own / REPORT).is_file)
     return read_entry(folder, own.name)
 
 
-def _end_process(process: str, report: Path) -> None:
+def end_process(process: str, *, is_over: Callable[[], bool] = lambda: False) -> None:
+    """Terminate a process of this machine, or kill it if it does not end, and wait for its end."""
     _signal(process, signal.SIGTERM)
     give_up = monotonic() + PATIENCE_S
-    while not has_exited(process) and not report.is_file():
+    while not has_exited(process) and not is_over():
         if monotonic() > give_up:
             _signal(process, signal.SIGKILL)
         sleep(0.05)
@@ -82,7 +83,8 @@ def _signal(process: str, sign: signal.Signals) -> None:
         os.kill(pid_of(process), sign)
 
 
-def _cancel_flow_run(flow_run_id: str) -> None:
+def cancel_flow_run(flow_run_id: str) -> None:
+    """Mark a flow run as cancelled; one that the server does not know is left out."""
     # Importing Prefect takes two seconds, which ending a process does not need.
     from prefect import get_client
     from prefect.exceptions import ObjectNotFound

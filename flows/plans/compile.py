@@ -7,10 +7,12 @@ from typing import cast
 from prefect import Flow, State, allow_failure, flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
+from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.orchestration.tasks import attach_markdown, log_failures_once
+from flows.plans.record import save_flow_run
 from flows.plans.report import PlanReport, plan_markdown
 from flows.plans.run import PlanDependencies, open_plan_run, plan_report
 from policy.plan.executor import PlanRun
@@ -41,6 +43,7 @@ def compile_plan(deps: PlanDependencies, run_id: str, person: Approver | None = 
         task_runner=step_task_runner(),
     )
     def plan_flow() -> State[PlanReport]:
+        remember_flow_run(deps, run_id)
         with open_plan_run(deps, run_id, person) as run:
             run_steps(run)
         report = plan_report(deps, run_id)
@@ -48,6 +51,11 @@ def compile_plan(deps: PlanDependencies, run_id: str, person: Approver | None = 
         return final_state(report)
 
     return plan_flow
+
+
+def remember_flow_run(deps: PlanDependencies, run_id: str) -> None:
+    """Save the id and the address of the current flow run, for the plan's report."""
+    save_flow_run(deps.log, run_id, str(flow_run.id or ""), str(flow_run.ui_url or ""))
 
 
 def run_steps(run: PlanRun) -> None:

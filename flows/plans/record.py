@@ -96,12 +96,35 @@ def record_process(log: EventLog, run_id: str) -> Iterator[None]:
 def is_process_alive(log: EventLog, run_id: str) -> bool | None:
     """Return whether the last process of the plan is alive; None if none ran it on this machine."""
     file = _process_file(log, run_id)
-    try:
-        label = file.read_text()
-    except FileNotFoundError:
+    label = plan_process(log, run_id)
+    if label is None:
         return None
     # The label of a process of another container or boot says nothing, but its lock does.
     return not has_exited(label) if is_local(label) else is_locked(file)
+
+
+def plan_process(log: EventLog, run_id: str) -> str | None:
+    """Return the label of the last process that ran the plan on this machine, if there is one."""
+    try:
+        return _process_file(log, run_id).read_text()
+    except FileNotFoundError:
+        return None
+
+
+def save_flow_run(log: EventLog, run_id: str, flow_run_id: str, url: str) -> None:
+    """Remember the flow run that runs the plan, for links to it."""
+    file = plan_folder(log) / f"{run_id}.flow"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_in_home(file, f"{flow_run_id}\n{url}", run_id=run_id)
+
+
+def saved_flow_run(log: EventLog, run_id: str) -> tuple[str | None, str | None]:
+    """Return the id and the address of the plan's last flow run on this machine, or None."""
+    try:
+        lines = (plan_folder(log) / f"{run_id}.flow").read_text().split("\n")
+    except FileNotFoundError:
+        return None, None
+    return lines[0] or None, lines[-1] or None
 
 
 def plan_delta(event: Event) -> PlanDelta | None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from contracts.chat import Complete
 from contracts.entity import EMPTY_LABEL, Label
-from contracts.errors import HarnessError
+from contracts.errors import HarnessError, OptionInvalid
 from contracts.json import Json
 from contracts.run import DecisionCounts
 from contracts.sandbox import SnapshotId
 from flows.config.policy import PolicySettings
 from flows.plans.mail import send_mail
-from flows.plans.record import record_plan, record_process, recorded_plan
+from flows.plans.record import record_plan, record_process, recorded_plan, saved_flow_run
 from flows.plans.report import PlanReport, PlanStatus, step_report
 from flows.plans.request import PlanRequest
 from flows.plans.workspace import (
@@ -23,7 +23,7 @@ from flows.plans.workspace import (
     PlanWorkspace,
     check_workspace,
 )
-from policy.authority import Authority
+from policy.authority import RELEASE, Authority
 from policy.errors import ResultNotSaved
 from policy.log.event_log import EventLog
 from policy.log.events import Append, Draft, Event
@@ -75,6 +75,7 @@ def draft_plan(deps: PlanDependencies, request: PlanRequest) -> Plan:
         ModelUnavailable: the planner does not answer.
     """
     check_workspace(request.repo)
+    check_grants(deps, request, request.grants)
     prompt = UserPrompt(text=request.prompt, at=datetime.now(UTC))
     return make_plan(
         prompt, planner_brief(deps, request), complete=deps.complete, model=deps.planner
@@ -92,9 +93,29 @@ def planner_brief(deps: PlanDependencies, request: PlanRequest) -> PlannerInput:
         )
 
 
+def check_grants(deps: PlanDependencies, request: PlanRequest, grants: frozenset[str]) -> None:
+    """Refuse grants that no operation requires and that release no known tag.
+
+    Raises:
+        OptionInvalid: names the unknown grants and those that exist.
+    """
+    known = planner_brief(deps, request)
+    capabilities = frozenset().union(*(one.requires for one in known.registry))
+    unknown = sorted(
+        grant
+        for grant in grants - capabilities
+        if not (grant.startswith(RELEASE) and known.authority.is_known(grant.removeprefix(RELEASE)))
+    )
+    if unknown:
+        raise OptionInvalid(
+            f"no operation requires {', '.join(unknown)}; grants are "
+            f"{', '.join(sorted(capabilities))}, and release:TAG for a tag of the settings"
+        )
+
+
 def missing_grants(deps: PlanDependencies, request: PlanRequest, plan: Plan) -> frozenset[str]:
     """Return the capabilities that the plan needs and that are not granted yet."""
-    needed = frozenset().union(*(step.tool_caps for step in plan.steps))
+    needed: frozenset[str] = frozenset().union(*(step.tool_caps for step in plan.steps))
     return needed - deps.policy.authority(request.grants).grants
 
 
@@ -162,8 +183,11 @@ def plan_report(deps: PlanDependencies, run_id: str) -> PlanReport:
     steps = PlanLog(run_id, _append(deps), events, entities).earlier_steps
     decisions = [event.body for event in events if event.kind == "decision"]
     allowed = sum(body.get("verdict") == "allowed" for body in decisions)
+    flow_run_id, flow_run_url = saved_flow_run(deps.log, run_id)
     return PlanReport(
         run_id=run_id,
+        flow_run_id=flow_run_id,
+        flow_run_url=flow_run_url,
         status=_status(plan, steps),
         prompt=request.prompt,
         plan=plan,

@@ -3,11 +3,13 @@
 from dataclasses import dataclass, replace
 
 from contracts.errors import OptionInvalid, RunNotFound
+from flows.audit.approval_text import approval_json
 from flows.plans.record import is_plan_cancelled, is_process_alive, record_plan, recorded_plan
 from flows.plans.report import PlanReport
 from flows.plans.request import PlanRequest
 from flows.plans.run import (
     PlanDependencies,
+    check_grants,
     draft_plan,
     missing_grants,
     plan_report,
@@ -15,6 +17,7 @@ from flows.plans.run import (
 )
 from flows.runs.request import new_run_id
 from policy.types import Approval
+from sandbox.redaction import redact_url
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +64,20 @@ def plan_state(deps: PlanDependencies, run_id: str) -> PlanState:
     )
 
 
+def plan_json(state: PlanState) -> dict[str, object]:
+    """Return the plan and its progress as one JSON document, for the command line and the API."""
+    return {
+        **state.report.as_json(),
+        "id": state.report.run_id,
+        "agreed": state.agreed,
+        "repo": redact_url(state.request.repo),
+        "grants": sorted(state.request.grants),
+        "allow_change": list(state.request.allow_change),
+        "missing_grants": sorted(state.missing_grants),
+        "approvals": [approval_json(one) for one in state.pending_approvals],
+    }
+
+
 def _with_process_status(deps: PlanDependencies, report: PlanReport) -> PlanReport:
     """Return the report with a status that steps do not show: running, cancelled or lost."""
     if report.status not in ("planned", "waiting") or report.approvals:
@@ -85,6 +102,7 @@ def agree_to_plan(deps: PlanDependencies, run_id: str, grants: frozenset[str]) -
     state = plan_state(deps, run_id)
     if state.request.flow_run:
         raise OptionInvalid(f"plan {run_id} is run by a flow run: agree to it in the Prefect UI")
+    check_grants(deps, state.request, grants)
     if not state.agreed:
         request = state.request.with_grants(grants)
         record_agreed_plan(deps, run_id, request, state.report.plan)

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fcntl import LOCK_EX, flock
 from pathlib import Path
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy import Column, Connection, Engine, delete, func, insert, select
 
 from contracts.entity import Entity
-from contracts.json import canonical_json
+from contracts.json import Json, json_digest
 from policy.database import (
     entities,
     event_heads,
@@ -45,10 +45,32 @@ _BATCH = 500
 
 
 class LogHead(BaseModel, frozen=True, extra="forbid"):
-    """The ids of a log's newest events, and their joined clock."""
+    """The ids of a log's newest events, their joined clock, and a digest of `merged_events`.
+
+    `next` is the head after an append that has begun: a crash leaves the log at either of the two.
+    """
 
     heads: tuple[str, ...]
     clock: dict[str, int]
+    merged: str = ""
+    next: "LogHead | None" = None
+
+    @property
+    def states(self) -> tuple["LogHead", ...]:
+        """The heads that the log may have."""
+        return (self, self.next) if self.next else (self,)
+
+
+@dataclass
+class LogTransaction:
+    """An open transaction of the log's database; its drafts are appended at its end.
+
+    `events` are the appended events, once the transaction is over.
+    """
+
+    connection: Connection
+    drafts: list[Draft] = field(default_factory=list)
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,7 +114,7 @@ class HeadFile:
         """Overwrite the head. The caller holds the lock."""
         # Overwritten in place: renaming a new file over it makes some file systems flush first,
         # which took ten times as long as the rest of an append.
-        data = canonical_json({"heads": sorted(head.heads), "clock": head.clock}).encode()
+        data = head.model_dump_json(exclude_none=True).encode()
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
             os.pwrite(file, data.ljust(os.fstat(file).st_size), 0)
@@ -120,17 +142,66 @@ class EventLog:
         new = tuple(drafts)
         if not new:
             return ()
+        with self.transaction() as transaction:
+            transaction.drafts.extend(new)
+        return transaction.events
+
+    @contextmanager
+    def transaction(self) -> Iterator[LogTransaction]:
+        """Open a transaction that also appends its drafts: both happen, or neither.
+
+        Raises:
+            LogUnavailable, LogDamaged, EventsInvalid: as `append`.
+        """
         with self.head_file.locked():
+            known = self.head_file.read()
             with write_transaction(self.engine) as connection:
+                transaction = LogTransaction(connection)
+                yield transaction
+                if not transaction.drafts:
+                    return
                 before = read_head(connection)
-                # Before the append: it would write a new head, and hide the truncation for good.
-                _refuse_if_cut(connection, self.head_file.read(), before)
-                placed = place_drafts(new, before.heads, before.clock, self.replica, self.now)
-                _add_entities(connection, (made for draft in new for made in draft.produces))
-                add_events(connection, placed)
-                _set_heads(connection, [placed[-1].id])
-            self.head_file.write(LogHead(heads=(placed[-1].id,), clock=dict(placed[-1].clock)))
-        return placed
+                # Before the append: it would write a new head, and hide the change for good.
+                self._refuse_other_head(connection, known, before)
+                head = self._append(transaction, before)
+                self.head_file.write(before.model_copy(update={"next": head}))
+            self.head_file.write(head)
+
+    def _append(self, transaction: LogTransaction, before: LogHead) -> LogHead:
+        connection, drafts = transaction.connection, transaction.drafts
+        placed = place_drafts(drafts, before.heads, before.clock, self.replica, self.now)
+        _add_entities(connection, (made for draft in drafts for made in draft.produces))
+        add_events(connection, placed)
+        _set_heads(connection, [placed[-1].id])
+        transaction.events = placed
+        clock = dict(placed[-1].clock)
+        return LogHead(heads=(placed[-1].id,), clock=clock, merged=before.merged)
+
+    def _refuse_other_head(
+        self, connection: Connection, known: LogHead | None, now: LogHead
+    ) -> None:
+        """Refuse a log that was cut, or that holds events which nobody recorded."""
+        if known is None or any(set(now.heads) == set(one.heads) for one in known.states):
+            return
+        _refuse_if_cut(connection, known, now)
+        beyond = [name for name, count in now.clock.items() if count > self.recorded(known, name)]
+        if any(self.must_be_recorded(name) for name in beyond):
+            raise LogDamaged(
+                "the event log holds events beyond its recorded head: somebody added them to the "
+                "database. Run `harness events verify`; `--accept` keeps them"
+            )
+
+    def must_be_recorded(self, replica: str) -> bool:
+        """Return True if the head file knows all events of this machine.
+
+        Several machines may share one database server; each has a head file of its own.
+        """
+        return replica == self.replica or self.engine.dialect.name == "sqlite"
+
+    @staticmethod
+    def recorded(known: LogHead, replica: str) -> int:
+        """Return the number of the newest event of a machine that the head file may know."""
+        return max(state.clock.get(replica, 0) for state in known.states)
 
     def merge(self, history: History) -> int:
         """Add the events of another log that are missing here; return how many were new.
@@ -238,7 +309,14 @@ def read_head(connection: Connection) -> LogHead:
         .order_by(events.c.id)
     ).all()
     clock = joined_clock(json.loads(row.line)["clock"] for row in rows)
-    return LogHead(heads=tuple(row.id for row in rows), clock=clock)
+    heads = tuple(row.id for row in rows)
+    return LogHead(heads=heads, clock=clock, merged=merged_digest(connection))
+
+
+def merged_digest(connection: Connection) -> str:
+    """Return a digest of the ids of all events that came from another log."""
+    found: list[Json] = sorted(connection.scalars(select(merged_events.c.id)))
+    return json_digest(found)
 
 
 def add_events(connection: Connection, new: Sequence[Event]) -> None:

@@ -1,9 +1,10 @@
-"""Verifies events: hashes, causes, clocks and, for a whole log, columns, triggers and head file.
+"""Verifies events: hashes, causes, clocks and, for a whole log, columns, approvals and triggers.
 
 Nothing in a line is trusted before its hash fits. A damaged line is reported, never raised.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -11,9 +12,19 @@ from typing import NamedTuple
 from pydantic import ValidationError
 from sqlalchemy import Connection, Row, inspect, select, text
 
-from policy.database import APPEND_ONLY, entities, event_heads, events, read_transaction
+from policy.database import (
+    APPEND_ONLY,
+    POSTGRES_GUARD,
+    entities,
+    event_heads,
+    events,
+    merged_events,
+    read_transaction,
+    sqlite_triggers,
+)
 from policy.errors import LogDamaged
-from policy.log.event_log import EventLog, HeadFile, LogHead
+from policy.log.approval_record import approval_problems
+from policy.log.event_log import EventLog, LogHead, merged_digest
 from policy.log.events import Clock, EventLine, joined_clock, line_digest
 
 _FETCHED_ROWS = 5_000
@@ -40,7 +51,7 @@ class CausalityCheck:
         self._followed: set[str] = set()
         self._postponed: dict[str, EventLine] = {}
         self._unknown_entities: dict[str, str] = {}
-        self._counters: dict[tuple[str, int], str] = {}
+        self.counters: dict[tuple[str, int], str] = {}
         self._times: dict[str, datetime] = {}
 
     @property
@@ -65,7 +76,7 @@ class CausalityCheck:
         self.clocks[name] = event.clock
         self._followed.update(event.heads)
         count = event.clock.get(event.replica, 0)
-        other = self._counters.setdefault((event.replica, count), name)
+        other = self.counters.setdefault((event.replica, count), name)
         if other != name:
             self._report(
                 name,
@@ -123,28 +134,23 @@ class VerifyResult:
 
 
 def verify(log: EventLog, *, heads: tuple[str, ...] = ()) -> VerifyResult:
-    """Verify the whole log; `heads` are ids, noted elsewhere, of events that must be in it.
-
-    Raises:
-        LogUnavailable: the log cannot be read.
-    """
-    with log.head_file.locked():
-        head = _read_head(log.head_file)
+    """Verify the whole log. `heads` are ids of events that must exist, recorded elsewhere."""
+    before = _read_head(log)
     with read_transaction(log.engine) as connection:  # after the head, so that its events are in
         check = CausalityCheck()
         findings = list(_entity_problems(connection, check))
-        query = select(events).order_by(events.c.number)
-        for row in connection.execution_options(yield_per=_FETCHED_ROWS).execute(query):
-            event = check.check_event(row.id, row.line)
-            if event is not None and not _columns_match(row, event):
-                problem = "a column differs from the event: the row was edited"
-                findings.append(IntegrityProblem(row.id, problem))
+        findings += _event_problems(connection, check)
         findings += check.problems()
         if set(connection.scalars(select(event_heads.c.id))) != check.heads:
             problem = "the table of heads does not hold exactly the events without a successor"
             findings.append(IntegrityProblem("heads", problem))
+        findings += (IntegrityProblem(*found) for found in approval_problems(connection))
         findings += _trigger_problems(connection)
-    findings += _head_problems(head, log.head_file, check, heads)
+        merged = merged_digest(connection)
+    # Read again: what was appended meanwhile is in neither the first head nor in `check`.
+    findings += _head_problems(log, before, _read_head(log), check)
+    findings += _merged_problems(before, _read_head(log), merged)
+    findings += _missing_heads(check, heads)
     return VerifyResult(
         events=len(check.clocks),
         entities=len(check.entities),
@@ -155,13 +161,40 @@ def verify(log: EventLog, *, heads: tuple[str, ...] = ()) -> VerifyResult:
 
 
 def _entity_problems(connection: Connection, check: CausalityCheck) -> Iterator[IntegrityProblem]:
-    query = select(entities.c.id, entities.c.line)
-    for name, line in connection.execution_options(yield_per=_FETCHED_ROWS).execute(query):
-        if line_digest(line) != name:
+    query = select(entities.c.id, entities.c.origin, entities.c.line)
+    for row in connection.execution_options(yield_per=_FETCHED_ROWS).execute(query):
+        if line_digest(row.line) != row.id:
             yield IntegrityProblem(
-                name, "the content of the entity does not match its id: it was edited"
+                row.id, "the content of the entity does not match its id: it was edited"
             )
-        check.entities.add(name)
+        elif json.loads(row.line)["origin"] != row.origin:
+            yield IntegrityProblem(row.id, "the origin of the entity was edited")
+        check.entities.add(row.id)
+
+
+def _event_problems(connection: Connection, check: CausalityCheck) -> Iterator[IntegrityProblem]:
+    last = _last_number(connection)
+    counters: dict[str, int] = {}
+    merged = set(connection.scalars(select(merged_events.c.id)))
+    query = select(events).order_by(events.c.number)
+    for row in connection.execution_options(yield_per=_FETCHED_ROWS).execute(query):
+        event = check.check_event(row.id, row.line)
+        if event is not None and not _columns_match(row, event):
+            yield IntegrityProblem(row.id, "a column differs from the event: the row was edited")
+        is_late = row.id not in merged and row.counter <= counters.get(row.replica, 0)
+        if is_late or not 0 < row.number <= last:
+            yield IntegrityProblem(row.id, f"number {row.number} was edited: it is out of order")
+        if row.id not in merged:
+            counters[row.replica] = row.counter
+
+
+def _last_number(connection: Connection) -> int:
+    """Return the greatest number that the database has given to an event."""
+    if connection.dialect.name == "sqlite":
+        query = text("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
+    else:
+        query = text("SELECT last_value FROM events_number_seq")
+    return int(connection.execute(query).scalar() or 0)
 
 
 def _columns_match(row: Row[tuple[object, ...]], event: EventLine) -> bool:
@@ -170,43 +203,78 @@ def _columns_match(row: Row[tuple[object, ...]], event: EventLine) -> bool:
 
 
 def _trigger_problems(connection: Connection) -> Iterator[IntegrityProblem]:
-    if connection.dialect.name == "sqlite":
-        query = text("SELECT name FROM sqlite_master WHERE type = 'trigger'")
-        suffixes: tuple[str, ...] = ("no_update", "no_delete", "no_replace")
-    else:
-        # Disabled triggers exist but do nothing.
-        query = text("SELECT tgname FROM pg_trigger WHERE tgenabled <> 'D'")
-        suffixes = ("no_change",)
-    triggers = set(connection.scalars(query))
     for table in APPEND_ONLY:
         if not inspect(connection).has_table(table):
             yield IntegrityProblem(table, "the table is missing")
-        for suffix in suffixes:
-            if f"{table}_{suffix}" not in triggers:
-                yield IntegrityProblem(
-                    table, f"the trigger {table}_{suffix} is missing, so rows can be edited"
-                )
+    is_sqlite = connection.dialect.name == "sqlite"
+    found = dict(_sqlite_triggers(connection) if is_sqlite else _postgres_triggers(connection))
+    for table in APPEND_ONLY:
+        expected = sqlite_triggers(table) if is_sqlite else {f"{table}_no_change": POSTGRES_GUARD}
+        for name, body in expected.items():
+            if found.get(name) != body:
+                how = "was changed" if name in found else "is missing"
+                problem = f"the trigger {name} {how}, so rows can be edited"
+                yield IntegrityProblem(table, problem)
 
 
-def _read_head(file: HeadFile) -> LogHead | LogDamaged | None:
-    try:
-        return file.read()
-    except LogDamaged as error:
-        return error
+def _sqlite_triggers(connection: Connection) -> Iterator[tuple[str, str]]:
+    query = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+    yield from ((row.name, row.sql) for row in connection.execute(query))
+
+
+def _postgres_triggers(connection: Connection) -> Iterator[tuple[str, str]]:
+    """Yield each trigger that runs before any change, with the body of its function."""
+    # Disabled triggers exist but do nothing. 58 is BEFORE DELETE OR UPDATE OR TRUNCATE.
+    query = text(
+        "SELECT tgname, prosrc FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid "
+        "WHERE tgenabled <> 'D' AND tgtype = 58 AND tgqual IS NULL"
+    )
+    yield from ((row.tgname, row.prosrc) for row in connection.execute(query))
+
+
+def _read_head(log: EventLog) -> LogHead | LogDamaged | None:
+    with log.head_file.locked():
+        try:
+            return log.head_file.read()
+        except LogDamaged as error:
+            return error
 
 
 def _head_problems(
-    head: LogHead | LogDamaged | None,
-    file: HeadFile,
+    log: EventLog,
+    before: LogHead | LogDamaged | None,
+    after: LogHead | LogDamaged | None,
     check: CausalityCheck,
-    heads: tuple[str, ...],
 ) -> Iterator[IntegrityProblem]:
-    if isinstance(head, LogDamaged):
-        yield IntegrityProblem("head", str(head))
-    elif head is None and check.clocks:
-        yield IntegrityProblem("head", f"{file.path} is missing: a truncation would go unnoticed")
-    recorded = head.heads if isinstance(head, LogHead) else []
-    for name in (*recorded, *heads):
+    if isinstance(before, LogDamaged):
+        yield IntegrityProblem("head", str(before))
+    elif before is None and check.clocks:
+        path = log.head_file.path
+        yield IntegrityProblem("head", f"{path} is missing: a truncation would go unnoticed")
+    if isinstance(before, LogHead) and not any(
+        check.clocks.keys() >= set(state.heads) for state in before.states
+    ):
+        yield from _missing_heads(check, before.heads)
+    if isinstance(after, LogHead):
+        for (replica, count), name in check.counters.items():
+            if count > log.recorded(after, replica) and log.must_be_recorded(replica):
+                problem = "it is beyond the recorded head: somebody added it to the database"
+                yield IntegrityProblem(name, problem)
+
+
+def _merged_problems(
+    before: LogHead | LogDamaged | None, after: LogHead | LogDamaged | None, merged: str
+) -> Iterator[IntegrityProblem]:
+    heads = [
+        state for head in (before, after) if isinstance(head, LogHead) for state in head.states
+    ]
+    known = {head.merged for head in heads} - {""}  # an older version recorded none
+    if known and merged not in known:
+        yield IntegrityProblem("merged_events", "the marks of merged events were edited")
+
+
+def _missing_heads(check: CausalityCheck, heads: Iterable[str]) -> Iterator[IntegrityProblem]:
+    for name in heads:
         if name not in check.clocks:
             problem = "a recorded head is not in the log (truncated, or restored from a backup?)"
             yield IntegrityProblem(name, problem)

@@ -7,12 +7,15 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 
-from sqlalchemy import Connection, Engine, Row, or_, select, update
+from sqlalchemy import Connection, Row, or_, select, update
 
 from contracts.errors import ApprovalDecided, ApprovalNotFound, OptionInvalid
 from contracts.json import canonical_json
-from policy.database import approvals, read_transaction, write_transaction
-from policy.log.events import Append, Draft
+from policy.database import approvals, read_transaction
+from policy.errors import LogDamaged
+from policy.log.approval_record import approval_body, differing_fields, newest_body
+from policy.log.event_log import EventLog, LogTransaction
+from policy.log.events import Draft
 from policy.types import (
     APPROVAL_TTL_S,
     Approval,
@@ -27,10 +30,13 @@ from policy.types import (
 
 @dataclass(frozen=True, kw_only=True)
 class Approvals:
-    """All approvals in the database. Every change of a status is also an event of the log."""
+    """All approvals in the database of the event log.
 
-    engine: Engine
-    append: Append
+    Every change is also an event, in the same transaction. An approval that its newest event does
+    not confirm is neither shown, nor decided, nor used.
+    """
+
+    log: EventLog
     ttl_s: float = APPROVAL_TTL_S
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
@@ -41,15 +47,12 @@ class Approvals:
 
     def ask(self, request: ApprovalRequest) -> ApprovalReply:
         """Return the decision about this action of this run; store the request if it is new."""
-        with self._unexpired() as connection:
-            row = _latest(connection, request)
-            is_new = row is None
+        with self._unexpired() as transaction:
+            row = _latest(transaction.connection, request)
             if row is None:
-                row = self._insert(connection, request)
+                row = self._insert(transaction, request)
+            _check(transaction, row)
         approval = _approval(row)
-        # After the transaction: appending opens another one, and SQLite allows one writer.
-        if is_new:
-            self._log(approval, "pending")
         match approval.status:
             case "approved" | "denied":
                 by, why = approval.decided_by or "", approval.reason
@@ -63,17 +66,17 @@ class Approvals:
 
     def is_known(self, request: ApprovalRequest) -> bool:
         """Return True if this action of this run has a pending or decided approval."""
-        with read_transaction(self.engine) as connection:
+        with read_transaction(self.log.engine) as connection:
             return _latest(connection, request) is not None
 
     def consume(self, request: ApprovalRequest) -> bool:
         """Use up the approval of this action; return False if there is none any more."""
-        with self._unexpired() as connection:
-            row = _latest(connection, request)
+        with self._unexpired() as transaction:
+            row = _latest(transaction.connection, request)
             if row is None or row.status != "approved":
                 return False
-            _update(connection, row.id, status="used", used_at=_text(self.now()))
-        self._log(_approval(row), "used")
+            _check(transaction, row)
+            _update(transaction, row.id, status="used", used_at=_text(self.now()))
         return True
 
     def restore_used(self, run_id: str, *, used_since: datetime) -> int:
@@ -81,17 +84,16 @@ class Approvals:
 
         Return the number of approvals that were used after `used_since`.
         """
-        with write_transaction(self.engine) as connection:
+        with self.log.transaction() as transaction:
             query = select(approvals).where(
                 approvals.c.run_id == run_id,
                 approvals.c.status == "used",
                 approvals.c.used_at > _text(used_since),
             )
-            rows = connection.execute(query).all()
+            rows = transaction.connection.execute(query).all()
             for row in rows:
-                _update(connection, row.id, status="approved")
-        for row in rows:
-            self._log(_approval(row), "approved")
+                _check(transaction, row)
+                _update(transaction, row.id, status="approved")
         return len(rows)
 
     def decide(self, prefix: str, status: ApprovalStatus, *, by: str, reason: str = "") -> Approval:
@@ -102,8 +104,9 @@ class Approvals:
             ApprovalDecided: it is not pending any more.
             OptionInvalid: it is a question, and `reason`, the answer, is empty.
         """
-        with self._unexpired() as connection:
-            row = _by_prefix(connection, prefix)
+        with self._unexpired() as transaction:
+            row = _by_prefix(transaction.connection, prefix)
+            _check(transaction, row)
             if row.status != "pending" and (row.status, status) != ("approved", "denied"):
                 by = f" by {row.decided_by}" if row.decided_by else ""
                 why = f" ({row.reason})" if row.reason else ""
@@ -113,17 +116,9 @@ class Approvals:
                 )
             if status == "approved" and not reason.strip() and _approval(row).is_question:
                 raise OptionInvalid(f"approval {row.id} is a question: give your answer")
-            _update(
-                connection,
-                row.id,
-                status=status,
-                decided_by=by,
-                reason=reason,
-                decided_at=_text(self.now()),
-            )
-            approval = _approval(_by_prefix(connection, row.id))
-        self._log(approval, status)
-        return approval
+            decided_at = _text(self.now())
+            decision = {"decided_by": by, "reason": reason, "decided_at": decided_at}
+            return _approval(_update(transaction, row.id, status=status, **decision))
 
     def get(self, prefix: str) -> Approval:
         """Return the approval whose id has this prefix.
@@ -131,8 +126,10 @@ class Approvals:
         Raises:
             ApprovalNotFound: there is none, or more than one.
         """
-        with self._unexpired() as connection:
-            return _approval(_by_prefix(connection, prefix))
+        with self._unexpired() as transaction:
+            row = _by_prefix(transaction.connection, prefix)
+            _check(transaction, row)
+            return _approval(row)
 
     def list(self, *, run_id: str | None = None, pending: bool = False) -> list[Approval]:
         """Return approvals, the newest first."""
@@ -142,7 +139,7 @@ class Approvals:
         if pending:
             now = _text(self.now())
             query = query.where(approvals.c.status == "pending", approvals.c.expires_at > now)
-        with read_transaction(self.engine) as connection:
+        with read_transaction(self.log.engine) as connection:
             return [_approval(row) for row in connection.execute(query)]
 
     def expired_undecided(self, run_id: str) -> Sequence[Approval]:
@@ -154,13 +151,12 @@ class Approvals:
 
     def expire(self) -> int:
         """Mark approvals whose time is over as expired; return how many."""
-        with write_transaction(self.engine) as connection:
-            rows = self._expire(connection)
-        for row in rows:
-            self._log(_approval(row), "expired")
-        return len(rows)
+        with self._unexpired() as transaction:
+            return len(transaction.drafts)
 
-    def _insert(self, connection: Connection, request: ApprovalRequest) -> Row[tuple[object, ...]]:
+    def _insert(
+        self, transaction: LogTransaction, request: ApprovalRequest
+    ) -> Row[tuple[object, ...]]:
         now, name = self.now(), token_hex(6)
         row = vars(request) | {
             "id": name,
@@ -171,45 +167,48 @@ class Approvals:
             "expires_at": _text(now + timedelta(seconds=self.ttl_s)),
             "reason": "",
         }
-        connection.execute(approvals.insert().values(row))
-        return _by_prefix(connection, name)
+        transaction.connection.execute(approvals.insert().values(row))
+        return _log(transaction, _by_prefix(transaction.connection, name))
 
     @contextmanager
-    def _unexpired(self) -> Iterator[Connection]:
+    def _unexpired(self) -> Iterator[LogTransaction]:
         """Open a transaction in which no expired approval is pending or approved."""
-        with write_transaction(self.engine) as connection:
-            rows = self._expire(connection)
-            yield connection
-        for row in rows:
-            self._log(_approval(row), "expired")
-
-    def _expire(self, connection: Connection) -> Sequence[Row[tuple[object, ...]]]:
         is_over = approvals.c.expires_at <= _text(self.now())
         is_open = or_(approvals.c.status == "pending", approvals.c.status == "approved")
-        statement = update(approvals).where(is_over, is_open).values(status="expired")
-        return connection.execute(statement.returning(approvals)).all()
+        expire = update(approvals).where(is_over, is_open).values(status="expired")
+        with self.log.transaction() as transaction:
+            for row in transaction.connection.execute(expire.returning(approvals)).all():
+                _log(transaction, row)
+            yield transaction
 
-    def _log(self, approval: Approval, status: str) -> None:
-        self.append(
-            Draft(
-                kind="approval",
-                run_id=approval.run_id,
-                body={
-                    "approval": approval.id,
-                    "action": approval.action,
-                    "step": approval.step,
-                    "op": approval.op,
-                    "node": approval.node,
-                    "status": status,
-                    "by": approval.decided_by or "",
-                    "reason": approval.reason,
-                },
-            )
+
+def _log(transaction: LogTransaction, row: Row[tuple[object, ...]]) -> Row[tuple[object, ...]]:
+    """Append the present state of an approval to the log."""
+    transaction.drafts.append(Draft(kind="approval", run_id=row.run_id, body=approval_body(row)))
+    return row
+
+
+def _check(transaction: LogTransaction, row: Row[tuple[object, ...]]) -> None:
+    """Refuse an approval that differs from its newest event.
+
+    Raises:
+        LogDamaged: somebody edited the approval in the database.
+    """
+    bodies = [
+        (one.run_id, one.body) for one in transaction.drafts if one.body["approval"] == row.id
+    ]
+    recorded = bodies[-1] if bodies else newest_body(transaction.connection, row)
+    differing = differing_fields(row, *recorded) if recorded else ["all fields"]
+    if differing:
+        raise LogDamaged(
+            f"approval {row.id} was edited: its {', '.join(differing)} differ from the event log. "
+            "Run `harness events verify`"
         )
 
 
-def _update(connection: Connection, name: str, **values: str) -> None:
-    connection.execute(update(approvals).where(approvals.c.id == name).values(values))
+def _update(transaction: LogTransaction, name: str, **values: str) -> Row[tuple[object, ...]]:
+    changed = update(approvals).where(approvals.c.id == name).values(values)
+    return _log(transaction, transaction.connection.execute(changed.returning(approvals)).one())
 
 
 def _latest(connection: Connection, request: ApprovalRequest) -> Row[tuple[object, ...]] | None:

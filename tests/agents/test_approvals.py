@@ -30,7 +30,7 @@ CI = "/workspace/.github/workflows/ci.yml"
 @pytest.fixture(scope="module")
 def approvals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Approvals]:
     with event_log(tmp_path_factory.mktemp("home"), "test") as log:
-        yield Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+        yield Approvals(log=log)
 
 
 @pytest.fixture(scope="module")

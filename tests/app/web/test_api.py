@@ -53,6 +53,18 @@ def test_a_prompt_becomes_a_plan_that_waits_for_consent(
     assert client.get(answer.headers["location"]).json() == made
 
 
+def test_plans_are_listed_newest_first(client_of: OpenClient, tmp_path: Path) -> None:
+    client = client_of(HARMLESS, STEERED)
+    assert client.get("/plans").json() == []
+    made = [client.post("/prompts", json=asked(tmp_path, intent=FORM)).json() for _ in range(2)]
+    listed = client.get("/plans").json()
+    assert [one["id"] for one in listed] == [one["id"] for one in reversed(made)]
+    assert {name: listed[0][name] for name in ("status", "agreed", "steps", "prompt")} == {
+        "status": "planned", "agreed": False, "steps": 1, "prompt": PROMPT,
+    }  # fmt: skip
+    assert len(client.get("/plans?limit=1").json()) == 1
+
+
 def test_a_prompt_may_permit_changes_of_protected_files(
     client_of: OpenClient, tmp_path: Path
 ) -> None:
@@ -154,6 +166,7 @@ def test_the_description_holds_these_routes_and_no_page(client_of: OpenClient) -
     assert sorted(described["paths"]) == [
         "/approvals/{id}",
         "/events",
+        "/plans",
         "/plans/{id}",
         "/plans/{id}/run",
         "/prompts",

@@ -27,7 +27,7 @@ def log(own_home: Path) -> Iterator[EventLog]:
 
 @pytest.fixture
 def approvals(log: EventLog) -> Approvals:
-    return Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+    return Approvals(log=log)
 
 
 @pytest.fixture

@@ -16,9 +16,8 @@ from flows.runs.home import home_owner
 from flows.runs.request import ResolvedRequest
 from nodes.commands import shell
 from policy.log.event_log import EventLog
-from policy.log.events import Draft
 from policy.plan.approvals import Approvals
-from policy.types import ApprovalStatus
+from policy.types import ApprovalReply, ApprovalRequest, ApprovalStatus
 from tests.support.flows import Ask
 from tests.support.repositories import git
 
@@ -57,7 +56,7 @@ def test_what_a_script_changed_in_ci_is_not_pushed_without_a_persons_word(
 ) -> None:
     assert run_blueprint(installs(), shop, run_id=RUN).status == "waiting"
     assert git(origin, "for-each-ref") == ""
-    approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+    approvals = Approvals(log=log)
     (waits,) = approvals.list(run_id=RUN, pending=True)
     assert waits.arguments["path"] == CI
     approvals.decide(waits.id, "approved", by="ann")
@@ -69,7 +68,7 @@ def test_work_that_was_approved_is_pushed_once_the_remote_is_back(
     shop: RunDependencies, installs: Callable[..., ResolvedRequest], origin: Path, log: EventLog
 ) -> None:
     run_blueprint(installs(), shop, run_id=RUN)
-    approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+    approvals = Approvals(log=log)
     (waits,) = approvals.list(run_id=RUN, pending=True)
     approvals.decide(waits.id, "approved", by="ann")
     away = origin.rename(origin.with_name("away"))
@@ -172,7 +171,7 @@ def test_each_hidden_write_of_a_protected_file_is_asked_about(
     request = ask(blueprint("hides", "Hides", nodes), push=True)
     assert run_blueprint(request, shop, run_id=RUN).status == "waiting"
     assert git(origin, "for-each-ref") == ""
-    approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+    approvals = Approvals(log=log)
     asked = {str(one.arguments["path"]) for one in approvals.list(run_id=RUN, pending=True)}
     assert asked == HIDDEN
 
@@ -183,7 +182,7 @@ def test_a_link_of_the_work_makes_its_target_protected(
     nodes = [deterministic("work", "Work", shell("mkdir d && touch d/x && ln -s d .husky"))]
     request = ask(blueprint("links", "Links", nodes), push=True).changed(allow_change=(".husky",))
     assert run_blueprint(request, shop, run_id=RUN).status == "waiting"
-    approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+    approvals = Approvals(log=log)
     (waits,) = approvals.list(run_id=RUN, pending=True)
     assert waits.arguments["path"] == "d/x"
 
@@ -211,13 +210,14 @@ def test_a_word_that_comes_while_the_run_ends_counts(
     def quick() -> Iterator[Approvals]:
         """Somebody who decides as soon as they are asked."""
 
-        def decided(draft: Draft) -> None:
-            log.append([draft])
-            if draft.body["status"] == "pending":
-                opened.decide(str(draft.body["approval"]), word, by="ann")
+        class Quick(Approvals):
+            def ask(self, request: ApprovalRequest) -> ApprovalReply:
+                reply = super().ask(request)
+                if reply.status == "waiting":
+                    self.decide(reply.approval, word, by="ann")
+                return reply
 
-        opened = Approvals(engine=log.engine, append=decided)
-        yield opened
+        yield Quick(log=log)
 
     report = run_blueprint(installs(), replace(shop, open_approvals=quick), run_id=RUN)
     assert (report.status, report.pushed) == ("success" if pushed else "failure", pushed)

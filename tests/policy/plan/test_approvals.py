@@ -13,7 +13,7 @@ from tests.support.policy import MAIL, WHY, Clock, OpenLog
 
 @pytest.fixture
 def store(log: EventLog, clock: Clock) -> Approvals:
-    return Approvals(engine=log.engine, append=lambda d: log.append([d]), ttl_s=60, now=clock)
+    return Approvals(log=log, ttl_s=60, now=clock)
 
 
 def test_a_request_is_stored_once_with_its_denial(store: Approvals) -> None:
@@ -110,12 +110,12 @@ def test_an_unknown_or_ambiguous_id_is_refused(store: Approvals, name: str) -> N
 
 def test_decisions_survive_a_restart_and_are_in_the_log(open_log: OpenLog, clock: Clock) -> None:
     log = open_log()
-    first = Approvals(engine=log.engine, append=lambda d: log.append([d]), now=clock)
+    first = Approvals(log=log, now=clock)
     first.ask(MAIL)
     first.decide(first.list()[0].id, "approved", by="ann")
     log.engine.dispose()
     again = open_log()
-    second = Approvals(engine=again.engine, append=lambda d: again.append([d]), now=clock)
+    second = Approvals(log=again, now=clock)
     assert second.consume(MAIL) is True
     statuses = [event.body["status"] for event in again.events("r1", kind="approval")]
     assert statuses == ["pending", "approved", "used"]
