@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from memory.content import sanitize_text
@@ -176,8 +176,9 @@ def write(
     collection: "Collection", entries: Sequence[IndexEntry], playbook_keys: Sequence[int]
 ) -> None:
     """Make `entries` the only records of these playbooks."""
-    numbers: list[str | int | float | bool] = [*playbook_keys]
-    stored = collection.get(where={"playbook": {"$in": numbers}}, include=["metadatas"])
+    these: dict[Literal["$in", "$nin"], list[str | int | float | bool]]
+    these = {"$in": [*playbook_keys]}
+    stored = collection.get(where={"playbook": these}, include=["metadatas"])
     old = dict(zip(stored["ids"], stored["metadatas"] or (), strict=False))
     wanted = {entry.id: entry for entry in entries}
     # A record is never written again under its id: Chroma's graph loses records that are deleted
