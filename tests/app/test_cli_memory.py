@@ -321,7 +321,9 @@ def test_an_unavailable_model_is_reported_beside_the_result(
     monkeypatch.setattr(minilm, "model_folder", lambda: tmp_path)
     kept = cli("add", "rotate keys", "--json")
     assert data(kept)["slug"] == "rotate-keys"
-    assert "note: searching by words only until the model answers: no local" in kept.stderr
+    found = cli("search", "rotate keys")
+    assert "rotate-keys" in found.stdout
+    assert "note: searching by words only until the model answers: no local" in found.stderr
 
 
 def test_a_damaged_database_that_a_url_names_is_copied_aside_twice_in_a_second(
