@@ -14,9 +14,18 @@ from contracts.json import Json
 
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+")
 _NEGATION = re.compile(
-    r"\b(?:not|never|no|nobody|nothing|without|except|instead of|rather than|avoid|\w+n['’]t)\b",  # noqa: RUF001 - people type this apostrophe
+    r"\b(?:"
+    r"not|never|no|nobody|nothing|none|without|except|instead of|rather than|avoid|\w+n['’]t"  # noqa: RUF001 - people type this apostrophe
+    r"|nicht|nichts|nie|niemals|kein\w*|ohne|außer|statt"
+    r"|ne|pas|jamais|aucun\w*|sans|sauf"
+    r"|nunca|jamás|sin|excepto|salvo|nada|ningun\w*|ningún"
+    r"|non|mai|senza|tranne|não|nem|sem|exceto|niet|geen|nooit|zonder|behalve"
+    r"|inte|aldrig|ikke|nie wolno|bez|не|никогда|нет|без|кроме"
+    r")\b|[不勿别別沒没]|ない|しない|ません|않|마세요|말고",
     re.IGNORECASE,
 )
+"""Words by which a sentence may say what not to do, in the languages that most prompts are in."""
+
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'(?!\w)|`([^`\n]+)`|“([^”\n]+)”|«([^»\n]+)»")
 _CALLED = (
     re.compile(

@@ -50,6 +50,12 @@ def test_a_prompt_names_addresses_files_channels_amounts_and_contacts(
         ("Pay 35 euros", 350),
         ("Do not write uv.lock!", "uv.lock"),
         ("Tell everybody except bob@example.com", "bob@example.com"),
+        ("Schick nichts an bob@example.com", "bob@example.com"),
+        ("N'envoie jamais rien à bob@example.com", "bob@example.com"),
+        ("No lo mandes a bob@example.com", "bob@example.com"),
+        ("Не отправляй на bob@example.com", "bob@example.com"),  # noqa: RUF001
+        ("不要发给 bob@example.com", "bob@example.com"),
+        ("bob@example.com には送らない", "bob@example.com"),
         ("Tell Anna", "carl@work.example"),
         ("Tell Anna", ["anna@work.example", "eve@evil.example"]),
         ("Tell Anna", []),
