@@ -1,6 +1,7 @@
 """Embeddings of texts: made by a model, and stored in the database, which keeps every vector."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from math import isfinite
@@ -10,7 +11,9 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    Text,
     and_,
+    cast,
     delete,
     exists,
     func,
@@ -116,7 +119,9 @@ def playbook_passages(
     transaction changes are left out.
     """
     columns = playbooks.c
-    query = select(columns.key, columns.title, columns.use_case, columns.process, columns.steps)
+    # As text: one row whose JSON is damaged must not stop the others.
+    steps = cast(columns.steps, Text).label("steps")
+    query = select(columns.key, columns.title, columns.use_case, columns.process, steps)
     query = query.where(columns.key.in_(keys)).order_by(columns.key)
     if lock:
         query = query.with_for_update(key_share=True, skip_locked=True)
@@ -126,9 +131,19 @@ def playbook_passages(
     for key, text in connection.execute(taught.order_by(lessons.c.id)):
         learned.setdefault(key, []).append(text)
     return {
-        row.key: passages(row.title, row.use_case, row.process, row.steps, learned.get(row.key, ()))
+        row.key: passages(
+            row.title, row.use_case, row.process, _parse_steps(row.steps), learned.get(row.key, ())
+        )
         for row in rows
     }
+
+
+def _parse_steps(text: str) -> list[Mapping[str, object]]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return []
+    return [step for step in found if isinstance(step, dict)] if isinstance(found, list) else []
 
 
 def texts_to_embed(connection: Connection, keys: Sequence[int]) -> list[TextToEmbed]:

@@ -43,7 +43,7 @@ def test_a_second_run_sees_what_the_first_recorded(slug: str) -> None:
     assert "executions: 0" in first.surface("r1", "rotate the keys").text
     first.record(ended("r1", f"[playbook:{slug}]"), False)
     second = run_memory(WORDS)
-    assert "executions: 1" in second.surface("r2", "rotate the keys").text
+    assert "1 of 1 runs succeeded" in second.surface("r2", "rotate the keys").text
     second.record(ended("r2"), False)
     with configured_library(WORDS) as opened:
         assert opened.stats().executions == 2
@@ -134,7 +134,7 @@ def test_a_model_that_does_not_reflect_leaves_the_run_recorded(
     reason="no package index was there to make the model from: set-up said so",
 )
 def test_the_cut_by_distance_is_that_of_the_model_in_use(own_home: Path) -> None:
-    """This question and its answer share no word and lie at a distance of 0.77."""
+    """This question and its answer share no word and lie at a distance of 0.41."""
     with configured_library(
         MemorySettings(embedding=EmbeddingSettings(provider="local"))
     ) as opened:
@@ -147,7 +147,7 @@ def test_the_cut_by_distance_is_that_of_the_model_in_use(own_home: Path) -> None
         )
         asked = "somebody wiped the customer table, bring it back from last night"
         assert [hit.playbook.id for hit in opened.search(PlaybookQuery(text=asked))] == [wanted.id]
-        assert opened.search(PlaybookQuery(text=asked, max_distance=0.7)) == []
+        assert opened.search(PlaybookQuery(text=asked, max_distance=0.3)) == []
 
 
 def test_nobody_is_asked_to_reflect_where_nothing_can_be_learned(slug: str) -> None:

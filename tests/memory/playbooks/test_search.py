@@ -221,7 +221,7 @@ def test_another_model_or_vector_length_causes_a_warning_and_reindex_repairs_it(
         assert not {f.name: f.ok for f in library.doctor()}["embeddings"]
         told: list[tuple[int, int]] = []
         library.reindex(lambda done, of: told.append((done, of)))
-        assert told[-1] == (3, 3)  # one is embedded, two are written
+        assert told[-1] == (5, 5)  # three changes of texts are queued, two playbooks are written
         assert [finding for finding in library.doctor() if not finding.ok] == []
         hit = library.search(PlaybookQuery(text="rotate certificates"))[0]
         assert (hit.playbook.id, set(hit.arm_ranks)) == (made, {"words", "vectors"})
@@ -249,6 +249,7 @@ def test_reindex_embeds_one_text_if_all_vectors_are_stored(
     library: Library, words: WordEmbedder
 ) -> None:
     fill(library, "rotate certificates", "bake bread")
+    ids(library, "rotate")
     before = len(words.texts)
     library.reindex()
     assert words.texts[before:] == ["rotate certificates"]  # tells how long its vectors are now
