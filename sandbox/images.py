@@ -48,6 +48,8 @@ _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _OF_DOCKER = ("Removing intermediate container", " ---> ")
 _HOST_CA = "host-ca.pem"
 _HOST_CA_NAMES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
+_HOST_CA_FOLDERS = ("/usr/local/share/ca-certificates", "/etc/pki/ca-trust/source/anchors")
+"""Where Debian and Fedora keep certificates that a person added."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +195,10 @@ def _host_ca() -> bytes:
     """Return the additional certificates that this host trusts, or nothing."""
     named = (os.environ.get(name, "") for name in _HOST_CA_NAMES)
     bundle = next((path for path in map(Path, filter(None, named)) if path.is_file()), None)
-    return b"" if bundle is None else bundle.read_bytes()
+    if bundle is not None:
+        return bundle.read_bytes()
+    added = (file for folder in _HOST_CA_FOLDERS for file in sorted(Path(folder).glob("**/*.crt")))
+    return b"\n".join(file.read_bytes() for file in added)
 
 
 def build_output(events: Iterator[dict[str, object]], image: str = BASE_IMAGE) -> Iterator[str]:

@@ -117,8 +117,9 @@ def test_each_denied_step_waits_in_a_form_with_its_reason(
     assert deployed.work() == "Suspended"
     shown = deployed.form()
     assert "1 more after this" in shown
-    assert "C4: untrusted text from repo:notes would decide /to of send_email" in shown
-    assert "repo:notes → step0 read_file q2.md → /to" in shown
+    words = " ".join(shown.split())
+    assert "text from repo:notes, which is not trusted, decides 'to'" in words
+    assert "repo:notes → step0 read_file q2.md" in words
     assert OUT in shown
     assert mailbox.mails == []
     settings = load_settings()
