@@ -90,7 +90,7 @@ def test_chosen_notes_are_approved_together(pages: str, page: Page, book: Notebo
     for text in ("one", "two"):
         page.get_by_label(f"select {text}").check()
     page.get_by_role("button", name="approve").click()
-    page.get_by_text("Active").nth(1).wait_for()
+    page.get_by_text("2 approved").wait_for()
     assert book.count("note", EntryFilter(status="Active")) == 2
 
 
