@@ -1,4 +1,4 @@
-"""What waits for a person: counts for the menu and the dashboard, and the page of lessons."""
+"""Pending decisions: their counts in the menu and on the dashboard, and the page of lessons."""
 
 from typing import Annotated, Literal, NamedTuple
 

@@ -22,7 +22,7 @@ CONTACTS = {str(one["name"]): frozenset({str(one["email"]), str(one["iban"])})
 
 @dataclass(frozen=True)
 class Worked:
-    """What a run did, with steering arguments, and why it stopped, if it did."""
+    """The calls of one run with their steering arguments, and the reason if it stopped."""
 
     did: list[tuple[str, ...]]
     read: set[str]

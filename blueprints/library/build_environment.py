@@ -1,4 +1,4 @@
-"""What `harness env build` runs: install the project, so that its environment is kept."""
+"""The blueprint of `harness env build`: it installs the project and keeps its environment."""
 
 from blueprints.dsl import blueprint, deterministic, preflight
 from nodes.checks import has_tools
