@@ -36,6 +36,7 @@ JUNK = (
 )  # fmt: skip
 """Files that running tests leaves behind, excluded from the work by `.git/info/exclude`."""
 
+_ALTERNATES = ".git/objects/info/alternates"
 _BUNDLE = ".git/harness.bundle"
 _CLEAR = (
     "git -c core.fsmonitor=false ls-files -z >/tmp/harness-tracked"
@@ -172,17 +173,26 @@ def collect_work(
 def _drop_false_history(sandbox: Sandbox, base: BaseCommit) -> tuple[str, ...]:
     """Remove what makes git see other parents than the commits have; return a notice if there was.
 
-    Replaced objects need no removal: all commands here ignore them.
+    Replaced objects need no removal: all commands here ignore them. Objects in another store are
+    part of the work, and come out.
     """
     replaced = _try_git(sandbox, "for-each-ref", "--count=1", "refs/replace").stdout
     files = [".git/info/grafts"]
     if not (base.bare / "shallow").exists():
         files.append(".git/shallow")
-    listed = sandbox.exec(Command(argv=("ls", *files), timeout_s=TIMEOUT_S)).stdout
-    if not replaced and not listed:
-        return ()
-    _remove(sandbox, *files)
-    return ("replaced objects, grafts and cut history of the repository inside were ignored",)
+    listed = sandbox.exec(Command(argv=("ls", *files, _ALTERNATES), timeout_s=TIMEOUT_S)).stdout
+    notices = []
+    if replaced or listed.decode().strip() not in ("", _ALTERNATES):
+        _remove(sandbox, *files)
+        notices.append(
+            "replaced objects, grafts and cut history of the repository inside were ignored"
+        )
+    if _ALTERNATES.encode() in listed:
+        notices.append(
+            "the repository inside reads objects from another store (alternates): those of the "
+            "work came out with it"
+        )
+    return tuple(notices)
 
 
 def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:

@@ -148,7 +148,9 @@ def test_history_that_git_is_made_to_see_is_ignored_and_said(
     )
 
 
-def test_objects_in_an_alternate_store_come_out(work_in: Sandbox, base: BaseCommit) -> None:
+def test_objects_in_another_store_come_out_and_it_is_said(
+    work_in: Sandbox, base: BaseCommit
+) -> None:
     inside(
         work_in,
         "mkdir -p /tmp/other && echo /tmp/other > .git/objects/info/alternates && "
@@ -156,7 +158,11 @@ def test_objects_in_an_alternate_store_come_out(work_in: Sandbox, base: BaseComm
         "GIT_OBJECT_DIRECTORY=/tmp/other GIT_ALTERNATE_OBJECT_DIRECTORIES=$PWD/.git/objects "
         "sh -c 'echo 2 > f; git add f; git commit -qm two'",
     )
-    assert run_git(base.bare, "cat-file", "blob", f"{taken(work_in, base).commit}:f") == "2"
+
+    work = taken(work_in, base)
+
+    assert run_git(base.bare, "cat-file", "blob", f"{work.commit}:f") == "2"
+    assert ["(alternates)" in one for one in work.notices] == [True]
 
 
 def test_rewritten_history_comes_out_and_is_said(work_in: Sandbox, base: BaseCommit) -> None:
