@@ -85,7 +85,7 @@ def run_plan(*, prompt: str, repo: str, ask_first: bool = True, **fields: Any) -
             return Cancelled(message=PLAN_REFUSED)
         remember_flow_run(deps, run_id)
         report = _run(deps, run_id)
-    publish_report(report)
+        publish_report(deps, report)
     return final_state(report)
 
 

@@ -11,12 +11,19 @@ import typer
 from app.terminal.files import write_file
 from app.terminal.options import MAX_ROWS, AsJson, resolve_run_id
 from app.terminal.output import print_json, print_line, print_message, print_result
+from app.terminal.views import view_text
 from contracts.entity import Entity
 from contracts.errors import OptionInvalid
 from flows.audit.policies import POLICIES
 from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
+from flows.plans.dependencies import plan_dependencies
+from flows.plans.view import view_of
 from flows.runs.runs import is_known
+from flows.views.export import export_lines, prov_document, read_export
+from flows.views.markdown import mermaid, view_markdown
+from flows.views.run import event_summary
+from flows.views.spec import Graph, ViewSpec
 from nodes.text import strip_control_characters
 from policy.log.data_flow import (
     Hop,
@@ -30,15 +37,13 @@ from policy.log.data_flow import (
 )
 from policy.log.event_log import EventLog
 from policy.log.events import Event, History, Kind, entity_line
-from policy.log.export import export_lines, prov_document, read_export
 from policy.log.replay import replay as replay_history
 from policy.log.verify import IntegrityProblem
 from policy.log.verify import verify as verify_log
-from policy.log.view import mermaid, view_markdown
-from policy.log.views import event_summary, run_graph, run_view
 
 Run = Annotated[str | None, typer.Option("--run", help="Only events of this run.")]
-Format = Literal["jsonl", "prov", "markdown", "mermaid"]
+View = Literal["viewspec", "text", "markdown", "mermaid"]
+Format = Literal["jsonl", "prov", "viewspec", "text", "markdown", "mermaid"]
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -188,8 +193,8 @@ def export(
     ] = "jsonl",
     as_json: AsJson = False,
 ) -> None:
-    """Write the log, or the part of one run, to a file."""
-    if run is None and format_ in ("markdown", "mermaid"):
+    """Write the log, or the part or the view of one run, to a file."""
+    if run is None and format_ in get_args(View):
         raise OptionInvalid(f"--format {format_} shows one run: name it with --run")
     if as_json and str(file) == "-":
         raise OptionInvalid("--json prints a summary on stdout: name a file, or omit --json")
@@ -291,7 +296,18 @@ def _exported(history: History, run: str, format_: Format) -> str:
             return "".join(f"{line}\n" for line in export_lines(history))
         case "prov":
             return json.dumps(prov_document(history), indent=1, default=dict) + "\n"
-        case "mermaid":
-            return mermaid(run_graph(history, run))
+        case _:
+            with plan_dependencies(load_settings()) as dependencies:
+                return _rendered(view_of(dependencies, run), format_)
+
+
+def _rendered(view: ViewSpec, format_: View) -> str:
+    match format_:
+        case "viewspec":
+            return view.model_dump_json(indent=1) + "\n"
+        case "text":
+            return view_text(view)
         case "markdown":
-            return view_markdown(run_view(history, run))
+            return view_markdown(view)
+        case "mermaid":
+            return mermaid(next(part for part in view.parts if isinstance(part, Graph)))

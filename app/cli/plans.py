@@ -21,9 +21,10 @@ from app.terminal.output import (
     print_table,
 )
 from app.terminal.prompts import confirm, terminal_approver, terminal_prompt
+from app.terminal.views import view_text
 from contracts.errors import HarnessError, OptionInvalid
-from flows.audit.approval_text import approval_json, headline
-from flows.audit.question_text import full_text
+from flows.audit.approval_text import headline
+from flows.audit.question_text import approval_json, full_text
 from flows.config.settings import load_settings
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.manage import cancel_plan, check_resumable, find_plan, list_plans, plan_diff
@@ -32,6 +33,7 @@ from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies, draft_plan, missing_grants, record_agreed_plan
 from flows.plans.start import after_decision_line, resume_flow_run, run_plan_in_prefect
 from flows.plans.state import plan_json, plan_state
+from flows.plans.view import plan_view
 from flows.runs.request import check_patterns, new_run_id
 from nodes.text import check_text, escape_invisible
 from policy.plan.registry import plain_json
@@ -137,18 +139,13 @@ def list_plans_(
 
 @plans.command("show")
 def show_plan(plan_id: PlanId, as_json: AsJson = False) -> None:
-    """Show a plan: its steps, their outcomes, and the approvals that it waits for."""
+    """Show a plan: its steps and their outcomes, questions and answers, decisions and events."""
     with plan_dependencies(load_settings()) as dependencies:
-        state = plan_state(dependencies, find_plan(dependencies, plan_id))
-    if as_json:
-        print_json(plan_json(state))
-        return
-    print_line(f"prompt: {escape_invisible(state.report.prompt)}")
-    for line in plan_lines(state.report.plan):
-        print_line(f"  {line}")
-    if state.missing_grants and not state.agreed:
-        print_line(f"needs {', '.join(sorted(state.missing_grants))}, which is not granted")
-    _print_report_lines(state.report)
+        run_id = find_plan(dependencies, plan_id)
+        if as_json:
+            print_json(plan_json(plan_state(dependencies, run_id)))
+        else:
+            print_line(view_text(plan_view(dependencies, run_id)).rstrip())
 
 
 @plans.command("resume")

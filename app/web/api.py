@@ -1,4 +1,4 @@
-"""The HTTP API: make plans from prompts, run them, decide approvals, follow events."""
+"""The HTTP API: make and run plans, decide approvals, follow events, get views as JSON."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
@@ -23,7 +23,8 @@ from app.web.api_models import (
     approval_answer,
     plan_answer,
 )
-from app.web.errors import ApiRoute, Problem
+from app.web.errors import ApiRoute, Problem, wants_page
+from contracts.errors import RunNotFound
 from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
 from flows.plans.dependencies import plan_dependencies
@@ -33,6 +34,10 @@ from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies
 from flows.plans.start import resume_in_background, start_background_plan
 from flows.plans.state import agree_to_plan, plan_state, record_draft
+from flows.plans.view import plan_view, plans_view
+from flows.runs.runs import is_known
+from flows.views.run import run_view
+from flows.views.spec import ViewSpec, view_schema
 from policy.log.event_log import EventLog
 from policy.log.events import Event
 from policy.plan.registry import plain_json
@@ -46,8 +51,13 @@ router = APIRouter(route_class=ApiRoute, responses={"4XX": {"model": Problem}})
 
 
 def is_api_request(request: Request) -> bool:
-    """Return True if the path is one of the routes of this module, whatever the method."""
-    return any(route.matches(request.scope)[0] != Match.NONE for route in router.routes)
+    """Return True if the path is one of the routes of this module, whatever the method.
+
+    Where the API and a page share a path, a client that accepts HTML gets the page.
+    """
+    return not wants_page(request.scope) and any(
+        route.matches(request.scope)[0] != Match.NONE for route in router.routes
+    )
 
 
 def open_dependencies() -> Iterator[PlanDependencies]:
@@ -116,6 +126,35 @@ def decide(
     decided = dependencies.approvals.decide(id, body.status, by=DECIDED_BY, reason=body.reason)
     resume_in_background(dependencies, load_settings(), decided)
     return approval_answer(decided)
+
+
+@router.get("/views/schema.json")
+def schema() -> dict[str, object]:
+    """Return the JSON Schema of all views."""
+    return view_schema()
+
+
+@router.get("/views/plans")
+def list_view(
+    dependencies: PlanDependency, limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100
+) -> ViewSpec:
+    """Return the list of plans as a view."""
+    return plans_view(dependencies, limit=limit)
+
+
+@router.get("/views/plans/{id}")
+def view_plan(id: str, dependencies: PlanDependency) -> ViewSpec:  # noqa: A002 - part of the path
+    """Return a plan as a view: its steps, decisions, answers and events."""
+    return plan_view(dependencies, id)
+
+
+@router.get("/views/runs/{id}")
+def view_run(id: str, log: Log) -> ViewSpec:  # noqa: A002 - part of the path
+    """Return the data flow and the decisions of a run as a view."""
+    history = log.history(id)
+    if not history.events and not is_known(load_settings().runs, id):
+        raise RunNotFound(f"no run {id!r} in this home or in its event log")
+    return run_view(history, id)
 
 
 def _start(

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from flows.audit.approval_text import approval_json
+from flows.audit.question_text import approval_json
 from flows.plans.report import PlanStatus
 from flows.plans.request import PlanPrompt
 from flows.plans.state import PlanState, plan_json
@@ -40,6 +40,13 @@ class DecisionBody(_Body):
         return "approved" if self.decision == "approve" else "denied"
 
 
+class QuestionPart(BaseModel):
+    """One part of a question to a person."""
+
+    title: str
+    lines: list[str]
+
+
 class ApprovalAnswer(BaseModel):
     """An action that the policy stopped."""
 
@@ -50,6 +57,10 @@ class ApprovalAnswer(BaseModel):
     node: str = Field(description="Node of an agent's call, which belongs to no step.")
     agent: str
     op: str
+    question: list[QuestionPart] = Field(
+        description="What will happen, to what, why it is asked, where the idea came from, and "
+        "what yes and no do: the text of the forms, the pages and the command line."
+    )
     arguments: JsonValue
     rule: str
     argument: str
@@ -104,6 +115,7 @@ class PlanLine(BaseModel):
     steps: int
     prompt: str
     repo: str
+    flow_run_url: str | None
 
 
 class Started(BaseModel):

@@ -7,6 +7,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
+from starlette.datastructures import Headers
+from starlette.routing import Match
+from starlette.types import Scope
 
 from contracts.errors import (
     ApprovalDecided,
@@ -43,6 +46,19 @@ class ApiRoute(APIRoute):
                 return problem_response(validation_message(error), status=422)
 
         return handle_errors
+
+
+class PageRoute(APIRoute):
+    """A page at an address of the API, for clients that accept HTML, such as browsers."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match nothing for other clients, which get the JSON."""
+        return super().matches(scope) if wants_page(scope) else (Match.NONE, {})
+
+
+def wants_page(scope: Scope) -> bool:
+    """Return True if the client accepts HTML."""
+    return "text/html" in Headers(scope=scope).get("accept", "")
 
 
 def problem_response(message: str, *, status: int) -> JSONResponse:

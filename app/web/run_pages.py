@@ -14,7 +14,6 @@ from app.web.pages import redirect, render_page
 from app.web.waiting_pages import count_waiting
 from contracts.run import NodeReport, RunReport
 from flows.config.settings import load_settings
-from flows.execution.wiring import open_event_log
 from flows.recall.curation import Look, curate_run, rate_run
 from flows.recall.library import configured_library, configured_notebook
 from flows.runs import runs
@@ -25,16 +24,12 @@ from memory.notes.notebook import Notebook
 from memory.notes.run_history import InjectedEntry
 from memory.notes.types import Entry
 from memory.playbooks.library import Library
-from policy.errors import LogDamaged, LogUnavailable
-from policy.log.view import Graph, Paragraph, ViewTable, mermaid
-from policy.log.views import run_view
 from providers.trajectory import event_line, read_trajectory
 
 LATEST_RUNS = 8
 MAX_RUNS = 200
 MAX_TRAJECTORY_LINES = 400
 MAX_DIFF_LINES = 4000
-MAX_EVENTS = 400
 
 router = APIRouter()
 
@@ -92,7 +87,7 @@ def show_run(request: Request, run_id: str, look: Look = "none") -> Response:
         "look": look,
     }
     if report is not None:
-        values |= _report_values(path, report) | _memory_values(report) | _event_values(path.name)
+        values |= _report_values(path, report) | _memory_values(report)
     return render_page(request, "run", values)
 
 
@@ -144,22 +139,6 @@ def _memory_values(report: RunReport) -> dict[str, object]:
         given = [(one, _find_entry(book, one)) for one in injected]
         rating = book.runs.rating(report.run_id)
     return {"playbooks": playbooks, "given": given, "rating": rating}
-
-
-def _event_values(run_id: str) -> dict[str, object]:
-    try:
-        with open_event_log() as log:
-            view = run_view(log.history(run_id), run_id)
-    except (LogDamaged, LogUnavailable) as error:
-        return {"about": str(error), "tables": (), "events": (), "events_all": 0, "flowchart": ""}
-    (graph,) = [part for part in view.parts if isinstance(part, Graph)]
-    return {
-        "about": " ".join(part.text for part in view.parts if isinstance(part, Paragraph)),
-        "tables": [part for part in view.parts if isinstance(part, ViewTable) and part.rows],
-        "events": graph.nodes[:MAX_EVENTS],
-        "events_all": len(graph.nodes),
-        "flowchart": mermaid(graph),
-    }
 
 
 def _title(library: Library, ref: str) -> str:

@@ -21,6 +21,7 @@ from app.web import (
     approval_pages,
     entry_pages,
     metrics,
+    plan_pages,
     playbook_pages,
     run_pages,
     waiting_pages,
@@ -39,7 +40,7 @@ MIN_TOKEN_CHARS = 16
 
 _PAGES = (
     *(run_pages, waiting_pages, approval_pages, playbook_pages, entry_pages, agent_pages),
-    *(api, metrics),
+    *(plan_pages, api, metrics),  # the pages of plans come before the API, whose paths they share
 )
 
 

@@ -65,30 +65,6 @@ def expired_line(undecided: Sequence[Approval]) -> str | None:
     return f"nobody decided in time about {', '.join(named)}" if undecided else None
 
 
-def approval_json(approval: Approval) -> dict[str, object]:
-    """Return the approval as a JSON object."""
-    denied = approval.denied
-    return {
-        "id": approval.id,
-        "run_id": approval.run_id,
-        "status": approval.status,
-        "step": approval.step,
-        "node": approval.node,
-        "agent": approval.agent,
-        "op": approval.op,
-        "arguments": plain_json(approval.arguments),
-        "rule": denied.rule,
-        "argument": denied.argument,
-        "tags": sorted(denied.tags),
-        "reason": denied.reason,
-        "provenance": list(denied.provenance),
-        "also": [f"{one.rule}: {one.reason}" for one in denied.others],
-        "asked_at": approval.asked_at.isoformat(),
-        "expires_at": approval.expires_at.isoformat(),
-        "decided_by": approval.decided_by,
-    }
-
-
 def pending_approvals(approvals: Sequence[Approval]) -> list[Approval]:
     """Return the pending approvals, oldest first."""
     return sorted(

@@ -12,8 +12,8 @@ from flows.runs.home import home_owner
 from policy.log.events import Draft
 
 if TYPE_CHECKING:
+    from flows.views.spec import ViewSpec
     from policy.log.event_log import EventLog
-    from policy.log.view import ViewSpec
     from policy.plan.approvals import Approvals
 
 AppendEvents = Callable[[Sequence[Draft]], object]
@@ -68,7 +68,7 @@ def run_page(home: Path, replica: str, run_id: str) -> "ViewSpec":
     Raises:
         SettingsInvalid, StoreUnavailable, LogUnavailable, LogDamaged.
     """
-    from policy.log.views import run_view
+    from flows.views.run import run_view
 
     with event_log(home, replica) as log:
         return run_view(log.history(run_id), run_id)

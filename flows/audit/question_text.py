@@ -1,4 +1,5 @@
-"""The text of one question to a person: the same on the command line, in forms and on pages.
+"""The text of one question to a person: the same on the command line, in forms, on pages and in
+the HTTP API.
 
 It says what will happen, to what, why it is asked, where the idea came from, and what a yes and a
 no do.
@@ -13,6 +14,7 @@ from flows.audit.approval_text import argument_lines, argument_text, one_line
 from nodes.text import code_block
 from policy.guard.changed_files import COLLECTED_WORK
 from policy.guard.guard import MENTIONED
+from policy.plan.registry import plain_json
 from policy.types import Approval
 
 _WIDTH = 56
@@ -66,6 +68,31 @@ def question(approval: Approval, *, limit: int | None = None) -> tuple[Section, 
 def full_text(approval: Approval) -> list[str]:
     """Return the question as lines for a terminal."""
     return [line for section in question(approval) for line in _lines(section)]
+
+
+def approval_json(approval: Approval) -> dict[str, object]:
+    """Return the approval as a JSON object, with the text of its question."""
+    denied = approval.denied
+    return {
+        "id": approval.id,
+        "run_id": approval.run_id,
+        "status": approval.status,
+        "step": approval.step,
+        "node": approval.node,
+        "agent": approval.agent,
+        "op": approval.op,
+        "question": [section._asdict() for section in question(approval)],
+        "arguments": plain_json(approval.arguments),
+        "rule": denied.rule,
+        "argument": denied.argument,
+        "tags": sorted(denied.tags),
+        "reason": denied.reason,
+        "provenance": list(denied.provenance),
+        "also": [f"{one.rule}: {one.reason}" for one in denied.others],
+        "asked_at": approval.asked_at.isoformat(),
+        "expires_at": approval.expires_at.isoformat(),
+        "decided_by": approval.decided_by,
+    }
 
 
 def form_text(approval: Approval, more: int) -> str:

@@ -17,10 +17,10 @@ from flows.recall.notes import RunNotes
 from flows.recall.playbooks import RunMemory
 from flows.runs.checkpoint import UsedBudget
 from flows.runs.request import ResolvedRequest, RunRequest
+from flows.views.spec import ViewSpec
 from nodes.agents.types import ConversationStore
 from nodes.execute import RunAgent
 from nodes.text import Redact
-from policy.log.view import ViewSpec
 from sandbox.egress import OnEvent
 from sandbox.environments import Environment
 from sandbox.repos import BaseCommit, FindSource

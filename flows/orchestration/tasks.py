@@ -28,9 +28,10 @@ from flows.runs.report import (
 )
 from flows.services.daemons import pages_url
 from flows.services.server_outage import ignore_outage
+from flows.views.markdown import view_markdown
+from flows.views.spec import ViewSpec
 from memory.types import RecallResult, RecordedRun, SearchResult
 from nodes.types import Node
-from policy.log.view import ViewSpec, view_markdown
 
 if TYPE_CHECKING:
     from memory.curation.curate import CurationResult

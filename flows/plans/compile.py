@@ -13,8 +13,10 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.orchestration.tasks import attach_markdown, log_failures_once
 from flows.plans.record import save_flow_run
-from flows.plans.report import PlanReport, plan_markdown
+from flows.plans.report import PlanReport
 from flows.plans.run import PlanDependencies, open_plan_run, plan_report
+from flows.plans.view import plan_view
+from flows.views.markdown import view_markdown
 from policy.plan.executor import PlanRun
 from policy.plan.plan_log import StepOutcome
 from policy.types import Approver
@@ -47,7 +49,7 @@ def compile_plan(deps: PlanDependencies, run_id: str, person: Approver | None = 
         with open_plan_run(deps, run_id, person) as run:
             run_steps(run)
         report = plan_report(deps, run_id)
-        publish_report(report)
+        publish_report(deps, report)
         return final_state(report)
 
     return plan_flow
@@ -91,10 +93,10 @@ def _step_task(execute: Callable[[], StepOutcome]) -> object:
             return Failed(name=outcome.status.title(), message=outcome.reason, data=outcome)
 
 
-def publish_report(report: PlanReport) -> None:
-    """Attach the report to the current flow run."""
+def publish_report(deps: PlanDependencies, report: PlanReport) -> None:
+    """Attach the view of the plan to the current flow run."""
     attach_markdown(
-        plan_markdown(report),
+        view_markdown(plan_view(deps, report.run_id)),
         key=f"plan-{report.run_id}",
         description=f"plan: {report.status}",
     )

@@ -29,6 +29,7 @@ class PlanEntry:
     steps: int
     prompt: str
     repo: str
+    flow_run_url: str | None
 
 
 def list_plans(deps: PlanDependencies, *, limit: int) -> list[PlanEntry]:
@@ -133,4 +134,5 @@ def _entry(state: PlanState, at: datetime) -> PlanEntry:
         steps=len(state.report.plan.steps),
         prompt=state.report.prompt,
         repo=redact_url(state.request.repo),
+        flow_run_url=state.report.flow_run_url,
     )

@@ -1,6 +1,5 @@
-"""The report of a plan: as JSON, as text and as an artifact of the Prefect UI."""
+"""The report of a plan as JSON, and its steps as text."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -81,10 +80,15 @@ def step_report(
 
 def plan_lines(plan: Plan) -> list[str]:
     """Return the whole plan as text; long arguments stand below their step."""
-    return [line for index, step in enumerate(plan.steps) for line in _lines(index, step)]
+    return [
+        f"{index}. {line}" if number == 0 else line
+        for index, step in enumerate(plan.steps)
+        for number, line in enumerate(step_lines(step))
+    ]
 
 
-def _lines(index: int, step: PlanStep) -> list[str]:
+def step_lines(step: PlanStep) -> list[str]:
+    """Return one step as text."""
     texts = {name: value_in_one_line(value) for name, value in step.args.items()}
     below = [name for name, text in texts.items() if len(text) > SHORT_ARGUMENT]
     args = ", ".join(f"{name}={'…' if name in below else texts[name]}" for name in texts)
@@ -96,31 +100,8 @@ def _lines(index: int, step: PlanStep) -> list[str]:
         f"data {', '.join(sorted(step.data_caps))}" if step.data_caps else "",
     ]
     more = " ".join(escape_invisible("; ".join(part for part in extra if part)).split())
-    lines = [f"{index}. {step.op}({args})" + (f"   [{more}]" if more else "")]
+    lines = [f"{step.op}({args})" + (f"   [{more}]" if more else "")]
     return lines + [line for name in below for line in argument_lines(name, step.args[name])]
-
-
-def plan_markdown(report: PlanReport) -> str:
-    """Return the report as Markdown. All text that comes from data is in code blocks."""
-    lines = [f"# Plan {report.run_id}: {report.status}", "", code_block(report.prompt), ""]
-    lines += [
-        code_block("\n".join(plan_lines(report.plan))),
-        "",
-        "| step | status | why |",
-        "|-|-|-|",
-    ]
-    for step in report.steps:
-        provenance = " → ".join(step.provenance)
-        why = " ".join(part for part in (step.rule, step.reason, provenance) if part)
-        lines.append(f"| {step.index} {step.op} | {step.status} | {_cell(why)} |")
-    if report.approvals:
-        lines += ["", f"Waits for approval: {', '.join(report.approvals)}"]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    plain = re.sub(r"[\s|`<>\[\]]+", " ", text).strip()
-    return f"`{plain}`" if plain else ""
 
 
 def plan_form(prompt: str, plan: Plan, missing: frozenset[str]) -> str:

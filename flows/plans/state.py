@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from contracts.errors import OptionInvalid, RunNotFound
-from flows.audit.approval_text import approval_json
+from flows.audit.question_text import approval_json
 from flows.plans.record import is_plan_cancelled, is_process_alive, record_plan, recorded_plan
 from flows.plans.report import PlanReport
 from flows.plans.request import PlanRequest

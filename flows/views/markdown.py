@@ -1,12 +1,24 @@
-"""A page about events: its data, and the page as Markdown or Mermaid.
-
-The terminal, Prefect and the web pages render the same data. Text of events never acts as markup.
-"""
+"""A view as Markdown or as a Mermaid flowchart. Its text never acts as markup."""
 
 import html
 import re
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import assert_never
+
+from flows.views.spec import (
+    Cause,
+    Cell,
+    Code,
+    Facts,
+    Graph,
+    GraphNode,
+    Paragraph,
+    Part,
+    Table,
+    ViewSpec,
+    cell_text,
+)
+from nodes.text import code_block
 
 MAX_ROWS = 400
 """Rows of a graph's table in Markdown; browsers render a longer table slowly."""
@@ -21,59 +33,6 @@ _STYLE = (
     "classDef tainted fill:#fee2e2,stroke:#b91c1c,color:#1f2937",
     "classDef denied stroke-width:3px,stroke-dasharray:5 3",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ViewTable:
-    """Rows of text below column titles."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Paragraph:
-    """A paragraph of plain text, which the renderer escapes."""
-
-    text: str
-
-
-class Cause(NamedTuple):
-    """The number of an earlier node that a node depends on."""
-
-    number: int
-    tainted: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class GraphNode:
-    """A node of the graph; a tainted one has handled content from an untrusted origin."""
-
-    number: int
-    text: str
-    tainted: bool
-    denied: bool = False
-    causes: tuple[Cause, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Graph:
-    """The data flow. The nodes are numbered from 1, causes before their effects."""
-
-    title: str
-    nodes: tuple[GraphNode, ...]
-
-
-ViewPart = ViewTable | Paragraph | Graph
-
-
-@dataclass(frozen=True, kw_only=True)
-class ViewSpec:
-    """A page about some events."""
-
-    title: str
-    parts: tuple[ViewPart, ...]
 
 
 def view_markdown(view: ViewSpec) -> str:
@@ -111,21 +70,31 @@ def mermaid(graph: Graph) -> str:
     return "\n  ".join((*lines, *_STYLE)) + "\n"
 
 
-def _part(part: ViewPart) -> str:
+def _part(part: Part) -> str:
     match part:
         case Paragraph():
             return _escaped(part.text)
-        case ViewTable():
+        case Facts():
+            return _table(("", ""), part.rows)
+        case Code():
+            return f"## {_escaped(part.title)}\n\n{code_block(part.text)}"
+        case Table():
             return f"## {_escaped(part.title)}\n\n{_table(part.head, part.rows)}"
         case Graph():
             return f"## {_escaped(part.title)}\n\n{_graph_table(part)}"
+        case _:
+            assert_never(part)
 
 
-def _table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
+def _table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     if not rows:
         return "None."
-    lines = (head, tuple("---" for _ in head), *rows)
-    return "\n".join(f"| {' | '.join(_escaped(cell) for cell in line)} |" for line in lines)
+    lines = (_row(head), f"|{' --- |' * len(head)}", *map(_row, rows))
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[Cell]) -> str:
+    return f"| {' | '.join(_escaped(cell_text(cell)) for cell in cells)} |"
 
 
 def _graph_table(graph: Graph) -> str:
@@ -145,7 +114,7 @@ def _escaped(text: str) -> str:
     """Return one line of text in which no character acts as Markdown or HTML."""
     # Markdown renderers keep HTML, and a newline would end a row of a table.
     flat = html.escape(" ".join(text.split()), quote=False)
-    return re.sub(r"([\\`*_\[\]|#!])", r"\\\1", flat) if flat != "---" else flat
+    return re.sub(r"([\\`*_\[\]|#!])", r"\\\1", flat)
 
 
 def _mermaid_label(text: str) -> str:

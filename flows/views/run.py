@@ -1,4 +1,4 @@
-"""Views of a run, computed from its events."""
+"""The view of a run, made from its events."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,33 +6,30 @@ from functools import reduce
 from operator import or_
 
 from contracts.json import as_mapping
+from flows.views.spec import Cause, Graph, GraphNode, Paragraph, Part, Table, ViewSpec
 from policy.log.data_flow import DataFlow, data_flow
 from policy.log.events import Event, History
-from policy.log.view import Cause, Graph, GraphNode, Paragraph, ViewSpec, ViewTable
 
 
 def run_view(history: History, run_id: str) -> ViewSpec:
-    """Return the page of one run."""
+    """Return the view of one run."""
+    return ViewSpec(title=f"Run {run_id}", parts=run_parts(history, run_id))
+
+
+def run_parts(history: History, run_id: str) -> tuple[Part, ...]:
+    """Return the data flow, the decisions and the numbers of events of a run or a plan."""
     flow = data_flow(history)
     events = _events_of(history, run_id)
     origins = sorted({tag for e in events for name in e.produces for tag in flow.label(name).taint})
     taint = (
         f"Untrusted content came from {', '.join(origins)}." if origins else "Nothing is tainted."
     )
-    return ViewSpec(
-        title=f"Run {run_id}",
-        parts=(
-            Paragraph(text=f"{len(events)} events. {taint}"),
-            event_graph(events, flow),
-            _decision_table(events),
-            _event_counts(events),
-        ),
+    return (
+        Paragraph(text=f"{len(events)} events. {taint}"),
+        event_graph(events, flow),
+        _decision_table(events),
+        _event_counts(events),
     )
-
-
-def run_graph(history: History, run_id: str) -> Graph:
-    """Return the data flow of one run."""
-    return event_graph(_events_of(history, run_id), data_flow(history))
 
 
 def event_graph(events: Iterable[Event], flow: DataFlow) -> Graph:
@@ -53,10 +50,13 @@ def event_graph(events: Iterable[Event], flow: DataFlow) -> Graph:
         numbers[event.id] = number
         ancestors[event.id] = reduce(or_, (1 << numbers[name] for name in found), implied)
         causes = [
-            Cause(numbers[maker.id], _is_tainted(set(maker.produces) & set(event.consumes), flow))
-            for maker in direct
+            Cause(
+                number=numbers[maker.id],
+                tainted=_is_tainted(set(maker.produces) & set(event.consumes), flow),
+            )
+            for maker in sorted(direct, key=lambda maker: numbers[maker.id])
         ]
-        nodes.append(_node(number, event, tuple(sorted(causes)), flow))
+        nodes.append(_node(number, event, tuple(causes), flow))
         for name in event.produces:
             makers.setdefault(name, []).append(event)
     return Graph(title="Data flow", nodes=tuple(nodes))
@@ -75,7 +75,7 @@ def _node(number: int, event: Event, causes: tuple[Cause, ...], flow: DataFlow) 
     new_tags: set[str] = set()
     # Only at the origin: every later node would repeat the tags.
     if event.kind == "egress" or not event.consumes:
-        new_tags = {_inert(tag) for name in event.produces for tag in flow.label(name).taint}
+        new_tags = {tag for name in event.produces for tag in flow.label(name).taint}
     return GraphNode(
         number=number,
         text=" · ".join((event_summary(event), *sorted(new_tags))),
@@ -89,7 +89,7 @@ def _is_tainted(names: Iterable[str], flow: DataFlow) -> bool:
     return any(flow.label(name).taint for name in names)
 
 
-def _decision_table(events: Iterable[Event]) -> ViewTable:
+def _decision_table(events: Iterable[Event]) -> Table:
     rows = tuple(
         (
             _field(event, "node"),
@@ -102,7 +102,7 @@ def _decision_table(events: Iterable[Event]) -> ViewTable:
         if event.kind == "decision"
     )
     head = ("node", "asked", "verdict", "rule", "reason")
-    return ViewTable(title="Decisions", head=head, rows=rows)
+    return Table(title="Decisions", head=head, rows=rows)
 
 
 def _verdict(event: Event) -> str:
@@ -113,10 +113,10 @@ def _verdict(event: Event) -> str:
     return f"{verdict}, {'approved' if event.body.get('approved') is True else 'asked'}: {approval}"
 
 
-def _event_counts(events: Iterable[Event]) -> ViewTable:
+def _event_counts(events: Iterable[Event]) -> Table:
     counts = Counter(event.kind for event in events)
     rows = tuple((kind, str(number)) for kind, number in counts.items())
-    return ViewTable(title="Events", head=("kind", "number"), rows=rows)
+    return Table(title="Events", head=("kind", "number"), rows=rows)
 
 
 def _details(event: Event) -> Iterator[str]:
@@ -142,14 +142,9 @@ def _decided_operation(event: Event) -> str:
     if not isinstance(inputs, Mapping):
         return _field(event, "op")
     operation = inputs.get("call") or inputs.get("operation")
-    return _inert(str(as_mapping(operation).get("name") or ""))
+    return str(as_mapping(operation).get("name") or "")
 
 
 def _field(event: Event, name: str) -> str:
     value = event.body.get(name)
-    return "" if value is None else _inert(str(value))
-
-
-def _inert(text: str) -> str:
-    """Return the text without control characters and direction marks, which XML may not hold."""
-    return "".join(char if char.isprintable() else " " for char in text)
+    return "" if value is None else str(value)

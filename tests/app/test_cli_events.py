@@ -127,6 +127,7 @@ def test_a_truncated_file_changes_nothing(
 
 @pytest.mark.parametrize(("format_", "begins"), [
     ("prov", "{"), ("mermaid", "flowchart TD\n"), ("markdown", "# Run r1"),
+    ("viewspec", "{"), ("text", "Run r1\n"),
 ])  # fmt: skip
 def test_a_run_is_exported_in_other_words(
     cli: Cli, happened: tuple[str, str], tmp_path: Path, format_: str, begins: str

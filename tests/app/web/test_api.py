@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # ships no types
 from starlette.testclient import TestClient
 
 from app.web import api
@@ -170,7 +171,33 @@ def test_the_description_holds_these_routes_and_no_page(client_of: OpenClient) -
         "/plans/{id}",
         "/plans/{id}/run",
         "/prompts",
+        "/views/plans",
+        "/views/plans/{id}",
+        "/views/runs/{id}",
+        "/views/schema.json",
     ]
     answer = described["paths"]["/plans/{id}"]["get"]["responses"]
     assert answer["200"]["content"]["application/json"]["schema"]["$ref"].endswith("PlanAnswer")
     assert json.dumps(described).count("HTTPValidationError") == 0
+
+
+def test_a_browser_gets_a_page_where_a_program_gets_json(
+    client_of: OpenClient, tmp_path: Path
+) -> None:
+    client = client_of(HARMLESS)
+    made = client.post("/prompts", json=asked(tmp_path)).json()
+    for path in ("/plans", f"/plans/{made['id']}"):
+        page = client.get(path, headers={"accept": "text/html,*/*;q=0.8"})
+        assert page.headers["content-type"].startswith("text/html")
+        assert f'data-view="/views{path}"' in page.text
+        assert client.get(path).headers["content-type"] == "application/json"
+
+
+def test_views_are_json_by_a_published_schema(client_of: OpenClient, tmp_path: Path) -> None:
+    client = client_of(HARMLESS)
+    made = client.post("/prompts", json=asked(tmp_path)).json()
+    checker = Draft202012Validator(client.get("/views/schema.json").json())
+    for path in ("/views/plans", f"/views/plans/{made['id']}", f"/views/runs/{made['id']}"):
+        assert not list(checker.iter_errors(client.get(path).json()))
+    assert client.get("/views/runs/none").status_code == 404
+    assert client.get("/views/plans/none").status_code == 404

@@ -9,7 +9,7 @@ import pytest
 from contracts.json import Json
 from contracts.model_access import GuardBounds
 from contracts.tool import Denied
-from flows.audit.question_text import form_text, full_text, question
+from flows.audit.question_text import approval_json, form_text, full_text, question
 from policy.guard.changed_files import ChangedFile, change_request, forbidden_changes
 from policy.guard.guard import SECRET_FILES
 from policy.guard.links import SymbolicLinks
@@ -159,3 +159,9 @@ def test_a_long_argument_of_a_form_is_cut_and_says_so() -> None:
     shown = form_text(long, 0)
     assert "[… 10000 more characters: `harness approvals show 3f9a`]" in shown
     assert len(shown) < 23_000
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_the_api_has_the_same_text(name: str) -> None:
+    sent = approval_json(SITUATIONS[name])["question"]
+    assert sent == [{"title": one.title, "lines": one.lines} for one in question(SITUATIONS[name])]

@@ -23,6 +23,8 @@ from flows.recall.notes import PromptBlock, RunNotes, without_notes
 from flows.runs.checkpoint import Checkpoint, StartPoint
 from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_report
+from flows.views.markdown import view_markdown
+from flows.views.spec import Table, ViewSpec, cell_text
 from nodes.commands import command, shell
 from policy.errors import LogUnavailable
 from policy.log.data_flow import data_flow, taint_path
@@ -30,7 +32,6 @@ from policy.log.event_log import EventLog
 from policy.log.events import Event
 from policy.log.replay import replay
 from policy.log.verify import verify
-from policy.log.view import ViewSpec, ViewTable, view_markdown
 from sandbox.repos import fetch_base
 from tests.support.repositories import git
 
@@ -208,7 +209,8 @@ def two_commands() -> Blueprint:
 
 
 def table(view: ViewSpec, title: str) -> tuple[tuple[str, ...], ...]:
-    return next(p.rows for p in view.parts if isinstance(p, ViewTable) and p.title == title)
+    rows = next(p.rows for p in view.parts if isinstance(p, Table) and p.title == title)
+    return tuple(tuple(cell_text(cell) for cell in row) for row in rows)
 
 
 def checked(*tools: str) -> Blueprint:

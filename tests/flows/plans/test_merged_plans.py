@@ -9,8 +9,8 @@ from contracts.errors import RunNotFound
 from contracts.json import Json
 from flows.plans.record import record_plan, recorded_plan
 from flows.plans.request import PlanRequest
+from flows.views.export import export_lines, read_export
 from policy.log.events import Draft
-from policy.log.export import export_lines, read_export
 from policy.log.verify import verify
 from policy.plan.plan_json import parse_plan
 from policy.types import Plan

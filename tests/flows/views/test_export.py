@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import text
 
 from contracts.entity import Entity, Label
+from flows.views.export import export_lines, read_export
 from policy.errors import EventsInvalid, LogDamaged
 from policy.log.data_flow import data_flow, entities_losing_tags
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
-from policy.log.export import export_lines, read_export
 from policy.log.verify import verify
 from tests.support.policy import OpenLog, draft, entity, three_events
 

@@ -8,8 +8,8 @@ from datetime import datetime
 import pytest
 
 from contracts.entity import Entity, Label
+from flows.views.export import prov_document
 from policy.log.events import History
-from policy.log.export import prov_document
 from tests.support.policy import OpenLog, draft, entity, three_events
 
 REFERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {

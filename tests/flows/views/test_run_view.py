@@ -1,24 +1,30 @@
-"""The page of a run: its tables, its graph, Markdown and Mermaid."""
+"""The view of a run: JSON with a schema, rendered as Markdown, Mermaid and terminal text."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # ships no types
+from pydantic import ValidationError
 
+from app.terminal.views import view_text
 from contracts.json import Json
-from policy.log.events import Draft, History
-from policy.log.view import (
-    MAX_BOXES,
-    MAX_ROWS,
+from flows.views.markdown import MAX_BOXES, MAX_ROWS, mermaid, view_markdown
+from flows.views.run import run_view
+from flows.views.spec import (
     Cause,
+    Code,
     Graph,
     GraphNode,
+    Link,
     Paragraph,
+    Table,
     ViewSpec,
-    ViewTable,
-    mermaid,
-    view_markdown,
+    link,
+    view_schema,
 )
-from policy.log.views import run_view
+from policy.log.events import Draft, History
 from tests.support.policy import OpenLog, draft, entity
 
 NASTY = '\x1b\u202e"><script>alert(1)</script> | `x` [click](javascript:alert(1)) ![i](http://x)'
@@ -59,7 +65,10 @@ def test_the_graph_has_a_node_for_each_event_and_marks_taint(history: History) -
         ("node", False, False),
         ("decision", True, True),
     ]
-    assert [(node.number, node.causes) for node in drawn.nodes] == [
+    assert [
+        (node.number, tuple((one.number, one.tainted) for one in node.causes))
+        for node in drawn.nodes
+    ] == [
         (1, ()),
         (2, ()),
         (3, ((1, False), (2, True))),
@@ -71,7 +80,7 @@ def test_the_graph_has_a_node_for_each_event_and_marks_taint(history: History) -
 def test_a_page_shows_decisions_and_is_deterministic(history: History) -> None:
     view = run_view(history, "run1")
     assert run_view(history, "run1") == view
-    tables = [part for part in view.parts if isinstance(part, ViewTable)]
+    tables = [part for part in view.parts if isinstance(part, Table)]
     assert tables[0].rows[0][2:4] == ("denied", "C4")
 
 
@@ -99,7 +108,10 @@ def test_the_node_of_a_step_decision_names_the_operation(open_log: OpenLog) -> N
 
 
 def a_chain(length: int, text: str) -> Graph:
-    causes: tuple[tuple[Cause, ...], ...] = ((), *((Cause(n, True),) for n in range(1, length)))
+    causes: tuple[tuple[Cause, ...], ...] = (
+        (),
+        *((Cause(number=n, tainted=True),) for n in range(1, length)),
+    )
     nodes = tuple(
         GraphNode(number=n, text=text, tainted=False, causes=before)
         for n, before in enumerate(causes, 1)
@@ -137,3 +149,42 @@ def test_a_run_without_events_has_a_page() -> None:
     assert isinstance(view.parts[0], Paragraph)
     (drawn,) = [part for part in view.parts if isinstance(part, Graph)]
     assert drawn.nodes == ()
+
+
+def test_the_published_schema_describes_a_view_as_it_is_sent(history: History) -> None:
+    published = json.loads(Path("docs/reference/viewspec.schema.json").read_text())
+    assert published == view_schema()
+    Draft202012Validator.check_schema(published)
+    sent = json.loads(run_view(history, "run1").model_dump_json())
+    assert not list(Draft202012Validator(published).iter_errors(sent))
+    sent["parts"][0]["script"] = "alert(1)"
+    assert list(Draft202012Validator(published).iter_errors(sent))
+
+
+def test_a_terminal_renders_a_view_from_its_json(history: History) -> None:
+    sent = run_view(history, "run1").model_dump_json()
+    shown = view_text(ViewSpec.model_validate_json(sent))
+    assert "Untrusted content came from web:evil." in shown
+    assert re.search(r"^  3 +node .* 1, 2 \(tainted\) +tainted$", shown, re.MULTILINE)
+
+
+def test_no_renderer_gets_characters_that_nobody_sees(history: History) -> None:
+    view = run_view(history, "run1")
+    for text in (view.model_dump_json(), view_text(view), view_markdown(view)):
+        assert not {"\x1b", "\u202e"} & set(text)
+
+
+@pytest.mark.parametrize("href", [
+    "javascript:alert(1)", "data:text/html,x", "//evil.example", "/\\evil.example", "https://", "x",
+    "/plans/a b", "https://a\nb",
+])  # fmt: skip
+def test_a_view_holds_no_link_to_a_script_or_another_server_in_disguise(href: str) -> None:
+    with pytest.raises(ValidationError):
+        Link(text="x", href=href)
+    assert link("x", href) == "x"
+
+
+def test_code_keeps_its_lines_and_holds_in_markdown() -> None:
+    view = ViewSpec(title="Plan", parts=(Code(title="Prompt", text="a\n```\n<b>"),))
+    assert "````\na\n```\n<b>\n````" in view_markdown(view)
+    assert "  a\n  ```\n  <b>\n" in view_text(view)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.entity import Entity, Label, endorse
+from flows.views.export import export_lines, read_export
 from policy.log.data_flow import (
     DataFlow,
     data_flow,
@@ -18,7 +19,6 @@ from policy.log.data_flow import (
     within_steps,
 )
 from policy.log.events import Draft, History, Kind, joined_clock, merge, place_drafts
-from policy.log.export import export_lines, read_export
 from policy.log.verify import CausalityCheck
 
 MACHINES = ("one", "two", "three")

@@ -1,0 +1,1 @@
+"""Views of runs and plans as JSON, and exports of the event log. Nothing here decides."""
