@@ -88,12 +88,20 @@ def random_plan(drawn: random.Random) -> Plan:
     return Plan(steps=steps, prompt="p")
 
 
-def run(plan: Plan, inputs: dict[str, Entity], grants: frozenset[str]) -> Told:
-    """Run all steps in order; nobody approves anything."""
+def run(
+    plan: Plan,
+    inputs: dict[str, Entity],
+    grants: frozenset[str],
+    named: frozenset[str] = frozenset(),
+) -> Told:
+    """Run all steps in order; nobody approves anything. `named` is what the prompt names."""
     told = Told()
     _DONE.clear()
     authority = Authority(
-        grants=grants, principals={"bob": frozenset({"bob"})}, tags=frozenset({"pii"})
+        grants=grants,
+        principals={"bob": frozenset({"bob"})},
+        tags=frozenset({"pii"}),
+        named=named,
     )
     told.run = PlanRun(
         plan,

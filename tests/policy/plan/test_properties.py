@@ -12,16 +12,22 @@ from tests.support.random_plans import BOTH, CLEAN, PII, WEB, random_plan, run, 
 
 PLANS = 1_000
 ALL = frozenset({"READ", "WRITE", "SEND", "release:pii"})
+NAMED = frozenset({"ann", "carl"})
 SOME = frozenset({"READ", "WRITE", "SEND"})
 
 
-def inputs(untrusted: random.Random) -> dict[str, Entity]:
-    """Return inputs of every kind, with random bytes in the untrusted ones."""
+def inputs(untrusted: random.Random, choice: random.Random | None = None) -> dict[str, Entity]:
+    """Return inputs of every kind, with random bytes in the untrusted ones.
+
+    With `choice`, about half of the untrusted values are one that the prompt names.
+    """
 
     def labelled(label: Label, value: Json) -> Entity:
         return Entity(content=value, label=label, origin="input")
 
     def bytes_() -> Json:
+        if choice is not None and choice.random() < 0.5:
+            return choice.choice(sorted(NAMED))
         return untrusted.choice([untrusted.randbytes(4).hex(), "bob", "", 0, True, None])
 
     return {
@@ -50,6 +56,19 @@ def test_rewriting_untrusted_bytes_changes_no_decision_and_no_steering_argument(
         for decision in first.decisions:
             both[str(decision[1])] += 1
     assert min(both.values()) > PLANS / 2
+
+
+def test_untrusted_text_chooses_among_named_values_and_decides_nothing_else() -> None:
+    chosen = 0
+    for number, (plan, grants) in enumerate(plans()):
+        first, second, other = (
+            run(plan, inputs(random.Random(f"{number} {n}"), random.Random(seed)), grants, NAMED)  # noqa: S311
+            for n, seed in enumerate((number, number, -1 - number))
+        )
+        assert first.decisions == second.decisions, plan
+        assert first.done == second.done, plan
+        chosen += first.done != other.done
+    assert chosen > PLANS / 20
 
 
 def test_labels_only_grow() -> None:
