@@ -1,4 +1,4 @@
-"""`harness plan`, `harness approvals` and `harness repl`: plans, and decisions about them."""
+"""`harness plan` and `harness repl`: make, run and manage plans."""
 
 import sys
 from dataclasses import asdict
@@ -11,7 +11,6 @@ from typer.core import TyperGroup
 
 from app.cli.run import AllowChange
 from app.terminal.files import read_intent
-from app.terminal.identity import user_name
 from app.terminal.options import MAX_ROWS, AsJson
 from app.terminal.output import (
     print_json,
@@ -23,31 +22,26 @@ from app.terminal.output import (
 from app.terminal.prompts import confirm, terminal_approver, terminal_prompt
 from app.terminal.views import view_text
 from contracts.errors import HarnessError, OptionInvalid
-from flows.audit.approval_text import headline
-from flows.audit.question_text import approval_json, full_text
 from flows.config.settings import load_settings
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.manage import cancel_plan, check_resumable, find_plan, list_plans, plan_diff
 from flows.plans.report import PlanReport, plan_lines
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies, draft_plan, missing_grants, record_agreed_plan
-from flows.plans.start import after_decision_line, resume_flow_run, run_plan_in_prefect
+from flows.plans.start import run_plan_in_prefect
 from flows.plans.state import plan_json, plan_state
 from flows.plans.view import plan_view
 from flows.runs.request import check_patterns, new_run_id
 from nodes.text import check_text, escape_invisible
 from policy.plan.registry import plain_json
-from policy.types import ApprovalStatus, Plan
+from policy.types import Plan
 
-Approval = Annotated[str, typer.Argument(help="An approval id, or the beginning of one.")]
 PlanId = Annotated[str, typer.Argument(help="A plan id, or the beginning of one.")]
 Repo = Annotated[str, typer.Option(help="Folder, git repository or URL to work on.")]
 Planner = Annotated[
     str | None, typer.Option(help="Model that makes plans; scripted/FILE replays replies.")
 ]
 EXIT_WAITING = 4
-
-app = typer.Typer(no_args_is_help=True)
 
 
 class _PlanGroup(TyperGroup):
@@ -108,7 +102,7 @@ def plan(
         record_agreed_plan(dependencies, run_id, agreed, made)
         approver = terminal_approver(dependencies.approvals) if sys.stdin.isatty() else None
         report = run_plan_in_prefect(dependencies, settings, run_id, approver)
-    _print_plan_report(report, as_json=as_json)
+    print_plan_report(report, as_json=as_json)
 
 
 @plans.command("list")
@@ -157,7 +151,7 @@ def resume_plan(plan_id: PlanId, as_json: AsJson = False) -> None:
         check_resumable(plan_state(dependencies, run_id))
         approver = terminal_approver(dependencies.approvals) if sys.stdin.isatty() else None
         report = run_plan_in_prefect(dependencies, settings, run_id, approver)
-    _print_plan_report(report, as_json=as_json)
+    print_plan_report(report, as_json=as_json)
 
 
 @plans.command("cancel")
@@ -207,75 +201,6 @@ def repl(
         ).loop(sys.stdin)
 
 
-@app.command("list")
-def list_(
-    everything: Annotated[bool, typer.Option("--all", help="Include decided approvals.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """List pending approvals, newest first."""
-    with plan_dependencies(load_settings()) as dependencies:
-        found = dependencies.approvals.list(pending=not everything)
-    if as_json:
-        print_json([approval_json(one) for one in found])
-    elif not found:
-        print_line("no pending approvals")
-    else:
-        rows = [(one.id, one.run_id, one.status, headline(one)[:90]) for one in found]
-        print_table(("approval", "run", "status", "action"), rows)
-
-
-@app.command("show")
-def show(approval: Approval, as_json: AsJson = False) -> None:
-    """Show one approval: the action, the rule, and where the untrusted text came from."""
-    with plan_dependencies(load_settings()) as dependencies:
-        found = dependencies.approvals.get(approval)
-    text = "\n".join((f"{found.id}: {found.status}", *full_text(found)))
-    print_result(approval_json(found), text, as_json)
-
-
-@app.command("approve")
-def approve(
-    approval: Approval,
-    reason: Annotated[str, typer.Option(help="Reason, stored with the decision.")] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Allow exactly this action, once; a plan or a run suspended in Prefect then continues."""
-    _decide(approval, "approved", reason=reason, as_json=as_json)
-
-
-@app.command("deny")
-def deny(
-    approval: Approval,
-    reason: Annotated[str, typer.Option(help="Reason, shown in the report.")] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Refuse this action; the plan or the run then ends without it."""
-    _decide(approval, "denied", reason=reason, as_json=as_json)
-
-
-@app.command("answer")
-def answer(
-    approval: Approval,
-    words: Annotated[str, typer.Argument(help="Your answer; the plan trusts it.")],
-    as_json: AsJson = False,
-) -> None:
-    """Answer a question of a plan; the plan then continues."""
-    _decide(approval, "approved", reason=words, as_json=as_json)
-
-
-def _decide(approval: str, status: ApprovalStatus, *, reason: str, as_json: bool) -> None:
-    settings = load_settings()
-    with plan_dependencies(settings, ask_person=terminal_prompt()) as dependencies:
-        decided = dependencies.approvals.decide(approval, status, by=user_name(), reason=reason)
-        after = resume_flow_run(dependencies, settings, decided)
-        if after == "here" and not decided.node:
-            report = run_plan_in_prefect(dependencies, settings, decided.run_id)
-            _print_plan_report(report, as_json=as_json)
-            return
-    line = f"{decided.id}: {decided.status}; {after_decision_line(decided, after, settings)}"
-    print_result(approval_json(decided), line, as_json)
-
-
 def _request(
     prompt: str,
     repo: str,
@@ -319,7 +244,8 @@ def _consent(
     return request.with_grants(missing)
 
 
-def _print_plan_report(report: PlanReport, *, as_json: bool) -> None:
+def print_plan_report(report: PlanReport, *, as_json: bool) -> None:
+    """Print how a plan ended, and exit with 1 if it failed and 4 if it waits."""
     if as_json:
         print_json(report.as_json())
     else:

@@ -14,8 +14,9 @@ from typing import NamedTuple
 from benchmarks.row import Row
 from contracts.entity import Entity, Label
 from memory.database import open_database
-from policy.log.event_log import EventLog, HeadFile
+from policy.log.event_log import EventLog
 from policy.log.events import Draft
+from policy.log.head import HeadFile
 from policy.log.verify import verify
 
 _APPENDS = 1_000

@@ -33,7 +33,8 @@ def open_log(home: Path, replica: str) -> "EventLog":
     """
     # These import SQLAlchemy, which takes 0.3 s.
     from memory.database import open_database
-    from policy.log.event_log import EventLog, HeadFile
+    from policy.log.event_log import EventLog
+    from policy.log.head import HeadFile
 
     engine = open_database(load_memory_settings().database(home))
     return EventLog(engine=engine, replica=replica, head_file=HeadFile(home / "events.head"))

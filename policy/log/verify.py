@@ -24,8 +24,9 @@ from policy.database import (
 )
 from policy.errors import LogDamaged
 from policy.log.approval_record import approval_problems
-from policy.log.event_log import EventLog, LogHead, merged_digest
+from policy.log.event_log import EventLog, merged_digest
 from policy.log.events import Clock, EventLine, joined_clock, line_digest
+from policy.log.head import LogHead
 
 _FETCHED_ROWS = 5_000
 

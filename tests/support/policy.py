@@ -12,8 +12,9 @@ from contracts.entity import Entity, Label
 from contracts.json import Json
 from contracts.tool import Denied
 from memory.database import open_database
-from policy.log.event_log import EventLog, HeadFile
+from policy.log.event_log import EventLog
 from policy.log.events import Draft, EventLine, Kind
+from policy.log.head import HeadFile
 from policy.types import ApprovalRequest
 from tests.support.stores import new_store
 

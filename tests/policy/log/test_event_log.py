@@ -13,8 +13,9 @@ from sqlalchemy.exc import IntegrityError
 
 from memory.database import open_database
 from policy.errors import EventsInvalid, LogDamaged, LogUnavailable
-from policy.log.event_log import EventLog, HeadFile
+from policy.log.event_log import EventLog
 from policy.log.events import Draft, Event, EventLine
+from policy.log.head import HeadFile
 from policy.log.verify import verify
 from tests.support.policy import Clock, OpenLog, disarm, draft, entity, three_events
 
@@ -24,7 +25,7 @@ from pathlib import Path
 from contracts.entity import Entity, Label
 from memory.database import open_database
 from policy.log.events import Draft
-from policy.log.event_log import HeadFile
+from policy.log.head import HeadFile
 from policy.log.event_log import EventLog
 
 folder, number = Path(sys.argv[1]), int(sys.argv[2])
