@@ -1,6 +1,5 @@
 """Examples for the help of every command, from `examples.txt`."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -24,7 +23,8 @@ def all_examples() -> tuple[str, ...]:
 
 
 def _shown(path: Sequence[str]) -> str | None:
-    found = [text for text in all_examples() if shlex.split(text)[1 : len(path) + 1] == list(path)]
+    # Not shlex.split, which is slow: the words of commands have no quotes.
+    found = [text for text in all_examples() if text.split()[1 : len(path) + 1] == list(path)]
     # \b keeps the lines apart, which would otherwise be one paragraph.
     return "\n".join(("\b\nExamples:", *(f"  {text}" for text in found[:2]))) if found else None
 

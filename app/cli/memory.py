@@ -205,7 +205,7 @@ def search(
         ),
         optimistic=context,
     )
-    with configured_library() as library:
+    with configured_library(single_search=True) as library:
         if context:
             groups = library.search_with_context(query, settings.contrast)
             shown = render_playbooks(groups, budget_tokens=settings.budget_tokens).text

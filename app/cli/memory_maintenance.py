@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from app.terminal.files import read_file, write_file
 from app.terminal.options import AsJson, resolve_run_id
@@ -170,6 +168,9 @@ def prune(
 @app.command("reindex")
 def reindex(as_json: AsJson = False) -> None:
     """Rebuild the search index, and embed the texts that have no vector yet."""
+    from rich.console import Console  # here, so that other commands start quickly
+    from rich.progress import Progress
+
     with (
         configured_library() as library,
         configured_notebook() as book,

@@ -33,8 +33,12 @@ _KEYS = {"google": "GOOGLE_API_KEY", "openai": "OPENAI_API_KEY"}
 
 
 @contextmanager
-def configured_library(options: MemorySettings | None = None) -> Iterator[Library]:
+def configured_library(
+    options: MemorySettings | None = None, *, single_search: bool = False
+) -> Iterator[Library]:
     """Open the library that the settings name.
+
+    For a `single_search` the vectors are compared in the database, without Chroma.
 
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
@@ -43,7 +47,7 @@ def configured_library(options: MemorySettings | None = None) -> Iterator[Librar
     chosen = options or load_memory_settings()
     with open_library(
         chosen.database(home),
-        index=home / "index",
+        index=None if single_search else home / "index",
         embedder=_embedder(chosen.embedding),
         chroma_url=chosen.chroma_url,
     ) as opened:

@@ -4,6 +4,7 @@ Every change of a playbook adds its key to the table `outdated` in the same tran
 search, of any process, numbers these changes and writes them to the vector index before it
 searches; the index remembers the last number written. So a killed process loses nothing, every
 search sees all earlier changes, and a new, copied or remote index is brought up to date.
+Without a vector index a search compares all vectors in the database.
 """
 
 import logging
@@ -17,9 +18,10 @@ from sqlalchemy import Connection, Engine, Row, and_, bindparam, exists, func, s
 from contracts.errors import ModelRefused, ModelUnavailable
 from memory.content import embedding_text, sanitize_text
 from memory.database import exclusive_lock, read_transaction, write_transaction
-from memory.errors import StoreCorrupt, StoreUnavailable
+from memory.errors import StoreBusy, StoreCorrupt, StoreUnavailable
 from memory.playbooks import bm25
 from memory.playbooks.bm25 import query_words
+from memory.playbooks.store import filter_conditions
 from memory.tables import (
     embedding_models,
     last_changes,
@@ -143,7 +145,10 @@ class PlaybookIndex:
             self._warn(topic, message)
         if query is None or "length" in mismatches:
             return IndexMatches(scores, None, max_score, max_distance, None)
-        near = self._nearest(query, where, depth, state)
+        if self._vectors is None:
+            near: list[tuple[int, float]] | None = self._scan(query, where, state)[:depth]
+        else:
+            near = self._nearest(query, where, depth, state)
         # The limit is applied here, because Chroma's query has none.
         close = [pair for pair in near if pair[1] <= max_distance] if near is not None else None
         if close and len(close) == depth:
@@ -265,6 +270,19 @@ class PlaybookIndex:
 
         return self._try(search)
 
+    def _scan(
+        self, vector: Vector, where: PlaybookFilter, state: _State
+    ) -> list[tuple[int, float]]:
+        if state.is_outdated:
+            with (
+                suppress(StoreBusy),  # another process embeds: compare the vectors that exist
+                exclusive_lock(self._engine, "index", wait_s=REFRESH_WAIT_S),
+            ):
+                self._sync().number_changes()
+        with read_transaction(self._engine) as connection:
+            conditions = filter_conditions(where)
+            return embeddings.nearest_playbooks(connection, self.model or "", vector, conditions)
+
     def _try(self, use: Callable[[VectorIndex], T]) -> T | None:
         """Use the vector index; if that fails, warn once and return None.
 
@@ -302,8 +320,10 @@ class PlaybookIndex:
     ) -> None:
         # One process at a time, or an old state that one has read could overwrite a newer one.
         with exclusive_lock(self._engine, "index", wait_s=wait_s):
-            embed, model = self._embed_missing, self.model or ""
-            IndexSync(self._engine, model, embed, progress).update(index)
+            self._sync(progress).update(index)
+
+    def _sync(self, progress: Progress | None = None) -> IndexSync:
+        return IndexSync(self._engine, self.model or "", self._embed_missing, progress)
 
     def _embed_missing(self, texts: Sequence[str]) -> list[Vector] | None:
         """Like `embed`, but after an outage not with every search."""

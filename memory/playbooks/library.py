@@ -49,19 +49,22 @@ DEFAULT_RETENTION = Retention()
 def open_library(
     database: str | Path,
     *,
-    index: Path,
+    index: Path | None,
     embedder: Embedder | None = None,
     chroma_url: str | None = None,
     clock: Clock = lambda: datetime.now(UTC),
 ) -> Iterator["Library"]:
     """Open the library of this database, created if missing; `index` is the index's own folder.
 
+    Without a folder, each search compares all vectors in the database: for a single search that is
+    quicker than to import Chroma.
+
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
     """
     engine = open_database(database)
     vectors: VectorIndex | None = None
-    if embedder is not None:
+    if embedder is not None and index is not None:
         name = index_name(engine, embedder.name, served=chroma_url is not None)
         vectors = (
             ServedVectorIndex(chroma_url, name) if chroma_url else FolderVectorIndex(index, name)

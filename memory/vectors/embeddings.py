@@ -217,6 +217,23 @@ def load_vectors(
     return found
 
 
+def nearest_playbooks(
+    connection: Connection, model: str, query: Vector, conditions: Sequence[ColumnElement[bool]]
+) -> list[tuple[int, float]]:
+    """Return playbook keys with the distance of their nearest passage, the nearest first.
+
+    This compares the query with every vector of the playbooks that meet the conditions.
+    """
+    of_model = (_columns.model == model, _columns.dimensions == len(query), _IS_WHOLE)
+    stored = select(_columns.playbook_key, _columns.vector).join(playbooks)
+    rows = connection.execute(stored.where(*of_model, *conditions)).all()
+    distances = cosine_distances([row.vector for row in rows], query)
+    best: dict[int, float] = {}
+    for (key, _), distance in zip(rows, distances, strict=True):
+        best[key] = min(distance, best.get(key, distance))
+    return sorted(best.items(), key=lambda pair: (pair[1], pair[0]))
+
+
 def is_indexed(model: str) -> ColumnElement[bool]:
     """Return the condition for vectors of this model that are as long as its newest one."""
     by_model = and_(_columns.model == model, _columns.dimensions > 0, _IS_WHOLE)

@@ -56,11 +56,14 @@ class IndexSync:
         if indexed > self._count(_LAST_NUMBER):
             index.drop(damaged=False)  # the database was restored from a backup
             indexed = 0
-        self._number_changes()
+        self.number_changes()
         self._write_changes(index, indexed)
 
-    def _number_changes(self) -> None:
-        """Give each change the next number. Those that still lack a vector stay queued as well."""
+    def number_changes(self) -> None:
+        """Embed texts that have no vector, and give each change the next number.
+
+        Changes of playbooks that still lack a vector stay queued as well.
+        """
         self._total += self._count(select(func.count()).select_from(outdated_playbooks))
         after = 0
         while batch := self._batch(outdated_playbooks, after):

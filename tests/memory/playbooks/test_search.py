@@ -281,3 +281,31 @@ def test_a_missing_local_model_says_how_to_install_it(
     with pytest.raises(ModelUnavailable, match="make setup"):
         minilm.embed(["x"])
     minilm._model.cache_clear()
+
+
+def test_a_search_without_an_index_folder_finds_the_same(opened: Open) -> None:
+    query = PlaybookQuery(text="rotate the keys", max_distance=2.0)
+    with opened() as library:
+        fill(library, "rotate keys", "rotate the signing keys", "bake bread")
+        library.create(PlaybookContent(title="rotate old keys", status="archived"))
+        expected = library.search(query)
+    with opened(index=None) as library:
+        found = library.search(query)
+        assert [hit.playbook for hit in found] == [hit.playbook for hit in expected]
+        assert [hit.score for hit in found] == pytest.approx(
+            [hit.score for hit in expected], abs=1e-5
+        )
+
+
+def test_a_playbook_embedded_without_an_index_folder_reaches_the_index_later(opened: Open) -> None:
+    query = PlaybookQuery(text="rotate the keys")
+    with opened() as library:
+        fill(library, "bake bread")
+        library.search(query)
+    with opened(index=None) as library:
+        fill(library, "rotate the keys")
+        (hit,) = library.search(query)
+        assert hit.arm_ranks["vectors"].rank == 1
+    with opened() as library:
+        (hit,) = library.search(query)
+        assert hit.arm_ranks["vectors"].rank == 1
