@@ -8,9 +8,11 @@ from typing import Protocol
 class Installs(Protocol):
     """Package indexes for installs until the first agent works, and the environment of the run."""
 
-    @property
-    def online(self) -> bool:
-        """Whether installs of this run may reach package indexes. The same for the whole run."""
+    def unreachable(self, index: str) -> str:
+        """Return why installs cannot reach this package index, such as `python`; "" if they can.
+
+        The answer stays the same for the whole run.
+        """
         ...
 
     def network(self, indexes: Collection[str]) -> AbstractContextManager[Mapping[str, str] | None]:

@@ -106,6 +106,14 @@ class EgressProxy:
         ).start()
         return ours
 
+    def try_host(self, host: str, port: int) -> str:
+        """Return why this host cannot be connected to; "" if it can."""
+        try:
+            self._connect_server(host, port).close()
+        except (RouteRefused, OSError) as error:
+            return str(error)
+        return ""
+
     def close(self) -> None:
         """End every connection and refuse new ones."""
         with self._lock:

@@ -39,6 +39,8 @@ class Environment:
     """What the install took."""
     size: int
     created: str
+    unreachable: tuple[str, ...] = ()
+    """Package indexes that could not be reached."""
     used: str = ""
 
     @property
@@ -82,6 +84,7 @@ class EnvironmentStore:
         start: str,
         install: Sequence[str],
         seconds: float,
+        unreachable: Sequence[str] = (),
     ) -> Environment:
         """Save the sandbox's files as the environment of this key; `start` is its first image.
 
@@ -97,6 +100,7 @@ class EnvironmentStore:
             seconds=round(seconds, 1),
             size=0,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
+            unreachable=tuple(unreachable),
         )
         image = sandbox.checkpoint(_TTL_S, name=f"harness-environment:{made.name}")
         size = self._engine().image(image).size - self._engine().image(start).size
@@ -171,5 +175,6 @@ def _read(path: Path) -> Environment | None:
     with suppress(OSError, ValueError, TypeError, KeyError):
         data = json.loads(path.read_text())
         used = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
-        return Environment(**{**data, "install": tuple(data["install"]), "used": used})
+        lists = {name: tuple(data.get(name, ())) for name in ("install", "unreachable")}
+        return Environment(**{**data, **lists, "used": used})
     return None

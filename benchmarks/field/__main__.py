@@ -1,123 +1,107 @@
-"""`python -m benchmarks.field [NAME …]`: two runs of `harness run fix-tests` on each project.
+"""`python -m benchmarks.field`: two runs of `harness run fix-tests` on each project.
 
 Prints what each run took and its phases in seconds, or why it was not green. A run that ends
 before an agent is asked, with exit code 2 or 3, says what to do: it is counted by itself.
 """
 
-import json
-import subprocess
-import sys
+from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
-from typing import NamedTuple
+
+from pydantic import BaseModel
 
 from benchmarks.field.fetch import FieldProject, NotFetched, field_projects, make_repository
-from flows.config.environment import environment
+from benchmarks.field.measure import FieldRun, fix_tests, harness
 from flows.config.settings import Settings
-from flows.runs.runs import read_report
 from flows.services import prefect_server
 
-_TIMEOUT_S = 1800.0
-_PHASES = ("install", "reproduce", "fix", "verify")
+
+class FieldResult(BaseModel, frozen=True, extra="forbid"):
+    """What became of a project; without runs it could not be fetched."""
+
+    name: str
+    version: str
+    language: str
+    runs: tuple[FieldRun, ...] = ()
+    not_fetched: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """The first run that is not green decides."""
+        if not self.runs:
+            return "not fetched"
+        return next((run.outcome for run in self.runs if run.outcome != "green"), "green")
 
 
-class FieldRun(NamedTuple):
-    """One run: its outcome in a word, its seconds, those of its phases, and why it is not green."""
+def main() -> None:
+    """Run the projects that are asked for, or all."""
+    parser = ArgumentParser(prog="python -m benchmarks.field", description=__doc__)
+    parser.add_argument("--only", action="append", metavar="NAME", help="one of the projects")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="add a line for each project; projects that have a line are not run again",
+    )
+    options = parser.parse_args()
+    done = _read(options.json) if options.json else []
+    chosen = [one for one in field_projects() if not options.only or one.name in options.only]
+    names = {result.name for result in done}
+    for result in _results([one for one in chosen if one.name not in names]):
+        done.append(result)
+        if options.json:
+            with options.json.open("a") as file:
+                file.write(f"{result.model_dump_json()}\n")
+    _print_sum([result for result in done if result.name in {one.name for one in chosen}])
 
-    outcome: str
-    seconds: float
-    phases: str
-    why: str
 
-
-def main(names: Sequence[str]) -> None:
-    """Run the projects that are named, or all."""
-    chosen = [one for one in field_projects() if not names or one.name in names]
-    counts: Counter[str] = Counter()
+def _results(projects: Collection[FieldProject]) -> Iterator[FieldResult]:
+    if not projects:
+        return
     with TemporaryDirectory(prefix="harness-field-") as folder:
-        settings = Settings(home=Path(folder) / "home", server_port=0)
-        api = prefect_server.server_daemon(settings).up().url
+        home = Path(folder, "home")
+        server = prefect_server.server_daemon(Settings(home=home, server_port=0))
+        api = server.up().url
         try:
-            for project in chosen:
-                counts[_print_both(project, Path(folder), api)] += 1
+            for number, project in enumerate(projects, 1):
+                print(f"{number}/{len(projects)} {project.name} {project.version}", flush=True)
+                yield _both(project, home, api)
         finally:
-            prefect_server.server_daemon(settings).down()
-    total = len(chosen) - counts["not fetched"]
-    print(
-        f"{counts['green']} of {total} green; " + ", ".join(f"{n} {o}" for o, n in counts.items())
-    )
+            harness(("env", "prune", "--all"), Path(folder), {"HARNESS_HOME": str(home)})
+            server.down()
 
 
-def _print_both(project: FieldProject, place: Path, api: str) -> str:
-    """Print the line of a project; return the outcome of its first run."""
-    head = f"{project.language:<7}{project.name:<38}"
-    work = place / f"of-{project.name}"
-    work.mkdir()
+def _both(project: FieldProject, home: Path, api: str) -> FieldResult:
+    """Run it twice; print a line for each run."""
+    result = FieldResult(name=project.name, version=project.version, language=project.language)
     try:
-        repository = make_repository(project, work)
+        repository = make_repository(project, home.parent / f"of-{project.name}")
     except NotFetched as error:
-        print(f"{head}not fetched: {error}", flush=True)
-        return "not fetched"
-    first = _run(project, repository, place, api)
-    second = _run(project, repository, place, api)
-    for name, run in (("first", first), ("second", second)):
-        print(
-            f"{head}{name:<7}{run.outcome:<8}{run.seconds:6.1f} s  {run.phases}  {run.why}",
-            flush=True,
-        )
-    return first.outcome if first.outcome != "green" else second.outcome
+        print(f"  {project.language:<8}not fetched: {error}", flush=True)
+        return result.model_copy(update={"not_fetched": str(error)})
+    runs: list[FieldRun] = []
+    for which in ("first", "second"):
+        runs.append(fix_tests(project, repository, home, api))
+        print(f"  {project.language:<8}{which:<7}{runs[-1]}", flush=True)
+    return result.model_copy(update={"runs": tuple(runs)})
 
 
-def _run(project: FieldProject, repository: Path, place: Path, api: str) -> FieldRun:
-    script = place / f"{project.name}.jsonl"
-    script.write_text(_fix(project))
-    home = place / "home"
-    before = set((home / "runs").glob("*"))
-    variables = {
-        "HARNESS_HOME": str(home),
-        "HARNESS_MODEL": f"scripted/{script}",
-        "PREFECT_API_URL": api,
-    }
-    began = monotonic()
-    done = subprocess.run(
-        (sys.executable, "-m", "app", "run", "fix-tests"),
-        cwd=repository,
-        env={**environment(), "PYTHONPATH": str(Path(__file__).parents[2]), **variables},
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_TIMEOUT_S,
-        check=False,
+def _read(file: Path) -> list[FieldResult]:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [FieldResult.model_validate_json(line) for line in lines]
+
+
+def _print_sum(results: Collection[FieldResult]) -> None:
+    counts = Counter(result.outcome for result in results)
+    fetched = [result.runs for result in results if result.runs]
+    installs = [runs[1].phases.get("install", 0.0) for runs in fetched]
+    print(
+        f"{counts['green']} of {len(fetched)} green ({dict(counts)}); "
+        f"the slowest second install took {max(installs, default=0.0):.2f} s"
     )
-    seconds = monotonic() - began
-    outcome = {0: "green", 2: "asked", 3: "asked"}.get(done.returncode, "failed")
-    last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-    for folder in set((home / "runs").glob("*")) - before:
-        report = read_report(home / "runs", folder.name)
-        took = {node.name: node.duration_ms / 1000 for node in report.nodes}
-        phases = " ".join(f"{name} {took[name]:.1f}" for name in _PHASES if name in took)
-        failed = next((n.error for n in report.nodes if n.status == "failure"), None)
-        return FieldRun(
-            outcome, seconds, phases, (failed or report.error or "") if done.returncode else ""
-        )
-    return FieldRun(outcome, seconds, "", last)
-
-
-def _fix(project: FieldProject) -> str:
-    """Return the replies of an agent that knows the fix."""
-    program = (
-        "import pathlib, sys; p = pathlib.Path(sys.argv[1]); "
-        "p.write_text(p.read_text().replace(sys.argv[2], sys.argv[3], 1))"
-    )
-    words = ("python3", "-c", program, project.file, project.wrong, project.right)
-    quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
-    call = {"function": {"name": "bash", "arguments": {"command": quoted}}}
-    replies = ({"content": "The bug is here.", "tool_calls": [call]}, {"content": "Fixed."})
-    return "".join(json.dumps(reply) + "\n" for reply in replies)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -28,8 +28,11 @@ class FieldProject(BaseModel, frozen=True, extra="forbid"):
 
     name: str
     version: str
-    source: Literal["pypi", "npm", "debian"]
+    source: Literal["pypi", "npm", "debian", "debian-binary"]
+    """`debian-binary`: a package that holds sources, which Debian's mirrors keep more often."""
     language: str
+    folder: str = ""
+    """The project's folder in a `debian-binary` package."""
     file: str
     right: str
     wrong: str
@@ -47,13 +50,15 @@ def make_repository(project: FieldProject, place: Path) -> Path:
     Raises:
         NotFetched: the registry does not give it, or the text of the bug is not in it.
     """
-    archive = _fetch(project, place)
+    downloads, unpacked = place / "downloads", place / "unpacked"
+    downloads.mkdir(parents=True)
+    unpacked.mkdir()
+    _download(project, downloads)
+    found = [path for path in downloads.iterdir() if project.version in path.name]
+    if not found:
+        raise NotFetched(f"no archive of version {project.version}")
     repository = place / project.name
-    repository.mkdir()
-    with tarfile.open(archive) as tar:
-        tar.extractall(place / "unpacked", filter="data")
-    (top,) = (place / "unpacked").iterdir()
-    top.rename(repository)
+    _unpack(found[0], unpacked, project.folder).rename(repository)
     file = repository / project.file
     text = file.read_text() if file.exists() else ""
     if project.right not in text:
@@ -67,9 +72,7 @@ def make_repository(project: FieldProject, place: Path) -> Path:
     return repository
 
 
-def _fetch(project: FieldProject, place: Path) -> Path:
-    downloads = place / "downloads"
-    downloads.mkdir()
+def _download(project: FieldProject, downloads: Path) -> None:
     exact = f"{project.name}=={project.version}"
     match project.source:
         case "pypi":
@@ -78,21 +81,25 @@ def _fetch(project: FieldProject, place: Path) -> Path:
         case "npm":
             _run(("npm", "pack", "--silent", exact.replace("==", "@")), downloads)
         case "debian":
-            _run((*_apt(place.parent), "source", "--download-only", project.name), downloads)
-    archives = [
-        path
-        for path in downloads.iterdir()
-        if ".orig.tar" in path.name or path.suffix in (".tgz", ".gz")
-    ]
-    named = [
-        path for path in archives if project.version in path.name and "debian" not in path.name
-    ]
-    if not named:
-        raise NotFetched(f"no archive of version {project.version}")
-    return named[0]
+            apt = _apt_sources(downloads.parents[1])
+            # Mirrors often lack the other files of a source package.
+            _run((*apt, "source", "--download-only", "--tar-only", project.name), downloads)
+        case "debian-binary":
+            _run(("apt-get", "--quiet", "download", project.name), downloads)
 
 
-def _apt(place: Path) -> tuple[str, ...]:
+def _unpack(archive: Path, unpacked: Path, folder: str) -> Path:
+    """Return the project's folder in the archive."""
+    if archive.suffix == ".deb":
+        _run(("dpkg-deb", "--extract", str(archive), str(unpacked)), unpacked)
+        return unpacked / folder
+    with tarfile.open(archive) as tar:
+        tar.extractall(unpacked, filter="data")
+    inside = list(unpacked.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else unpacked
+
+
+def _apt_sources(place: Path) -> tuple[str, ...]:
     """Return apt-get with an index of sources of its own, fetched once."""
     lists, sources = place / "apt-lists", place / "apt-sources.list"
     options = (

@@ -10,6 +10,25 @@ from sandbox.egress import EgressProxy, OnEvent, open_egress
 from sandbox.indexes import INDEXES, ClientSettings, Route, certificates, find_route
 
 
+def why_unreachable(sandbox: Sandbox, index: str) -> str:
+    """Return why this machine cannot reach a package index, with its host; "" if it can.
+
+    Raises:
+        SandboxLost: the sandbox is gone.
+    """
+    clients = client_settings()
+    route = find_route((index,), clients, sandbox)
+    reasons = list(route.notices)
+    with EgressProxy((), lambda _: None, trusted=route.hosts, proxies=clients.proxies) as proxy:
+        for entry in route.hosts:
+            host, _, port = entry.rpartition(":")
+            reason = proxy.try_host(host, int(port))
+            if not reason:
+                return ""
+            reasons.append(f"{host}: {reason}")
+    return reasons[0] if reasons else "Harness has no way out to it"
+
+
 @contextmanager
 def open_way_out(
     sandbox: Sandbox,

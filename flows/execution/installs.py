@@ -10,7 +10,7 @@ from blueprints.types import Blueprint
 from contracts.errors import Unavailable
 from contracts.sandbox import PersistentSandbox
 from flows.config.settings import Settings
-from flows.execution.egress import open_way_out
+from flows.execution.egress import open_way_out, why_unreachable
 from flows.runs.request import ResolvedRequest
 from nodes.types import Preflight
 from sandbox.egress import OnEvent
@@ -43,7 +43,6 @@ class RunInstalls:
         on_event: OnEvent,
         tell: Callable[[str], None],
     ) -> None:
-        self.online = settings.sandbox.installs_online
         self._settings = settings
         self._store = store
         self._start = start
@@ -53,6 +52,7 @@ class RunInstalls:
         self._tell = tell
         self._sandbox: PersistentSandbox | None = None
         self._base: BaseCommit | None = None
+        self._unreachable: dict[str, str] = {}
         self._agent_began = False
         self._open = ExitStack()
         self._opened_at = 0.0
@@ -71,6 +71,20 @@ class RunInstalls:
         self._agent_began = True
         self._open.close()
 
+    def unreachable(self, index: str) -> str:
+        """Return why this index cannot be reached; see `Installs.unreachable`."""
+        if index not in self._unreachable:
+            self._unreachable[index] = self._try(index)
+        return self._unreachable[index]
+
+    def _try(self, index: str) -> str:
+        if not self._settings.sandbox.installs_online:
+            return SWITCH
+        kept = self._start.environment if self._start else None
+        if self._sandbox is None or (kept is not None and index not in kept.unreachable):
+            return ""
+        return why_unreachable(self._sandbox, index)
+
     @contextmanager
     def network(self, indexes: Collection[str]) -> Iterator[Mapping[str, str] | None]:
         """Open a way out to these indexes; see `Installs.network`."""
@@ -78,13 +92,16 @@ class RunInstalls:
         if self._agent_began or self._sandbox is None:
             yield None
             return
+        if not self._settings.sandbox.installs_online:
+            yield {}
+            return
         with self._open as stack:
             opening = open_way_out(
                 self._sandbox,
                 self._settings.sandbox,
                 self._blueprint.egress,
                 is_closed=self._is_closed,
-                indexes=indexes,
+                indexes=[one for one in indexes if not self.unreachable(one)],
                 on_event=self._on_event,
                 on_route=self._report,
             )
@@ -113,7 +130,13 @@ class RunInstalls:
         # The run goes on without: an engine whose disk is full refuses, for example.
         with suppress(Unavailable):
             self._store.keep(
-                start.key, base, sandbox, start=start.image, install=install, seconds=seconds
+                start.key,
+                base,
+                sandbox,
+                start=start.image,
+                install=install,
+                seconds=seconds,
+                unreachable=[one for one, reason in self._unreachable.items() if reason],
             )
             self._store.shrink(limit)
 

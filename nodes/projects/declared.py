@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from tomllib import TOMLDecodeError
 
@@ -54,7 +54,7 @@ class _EnvironmentFile(BaseModel, frozen=True, extra="forbid"):
     """Folder of the project."""
 
 
-def declared(files: ProjectFiles, *, online: bool) -> Declared:
+def declared(files: ProjectFiles, *, online: Callable[[], bool]) -> Declared:
     """Return what the repository says of its environment.
 
     Raises:
@@ -94,7 +94,7 @@ def _environment_file(files: ProjectFiles, versions: tuple[str, ...]) -> Declare
 
 
 def _dev_container(
-    files: ProjectFiles, name: str, versions: tuple[str, ...], *, online: bool
+    files: ProjectFiles, name: str, versions: tuple[str, ...], *, online: Callable[[], bool]
 ) -> Declared:
     data = _json_with_comments(files.text(name))
     after = data.get("postCreateCommand")
@@ -108,7 +108,7 @@ def _dev_container(
         case _:
             lines = []
     # Most such commands fetch something; without a network the rule for the ecosystem fits better.
-    install = ("sh", "-ec", "\n".join(lines)) if lines and online else None
+    install = ("sh", "-ec", "\n".join(lines)) if lines and online() else None
     return Declared(
         source=f"{name} (postCreateCommand)" if install else "",
         install=install,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from nodes.projects.types import Project, ProjectFiles, table_at
+from nodes.projects.types import Online, Project, ProjectFiles, table_at
 
 PYTHON = "python"
 """The row whose commands are found by `nodes/projects/python.py`."""
@@ -138,16 +138,23 @@ def package_of(tool: str) -> str | None:
     return _table().tools.get(tool)
 
 
+def index_of(kind: str) -> str:
+    """Return the name of the package index that projects of this kind install from, or ""."""
+    return next((row.index for row in ecosystems() if row.name == kind), "")
+
+
 def sign_of(row: Ecosystem, files: ProjectFiles) -> str | None:
     """Return the file by which these files are a project of the ecosystem, or None."""
     return next(filter(None, (_found(sign, files) for sign in row.signs)), None)
 
 
-def project_of(row: Ecosystem, files: ProjectFiles, *, online: bool) -> Project | None:
+def project_of(row: Ecosystem, files: ProjectFiles, can_reach: Online) -> Project | None:
     """Return the project that a row makes of these files, or None if it has no sign there."""
     sign = sign_of(row, files)
     if sign is None:
         return None
+    needs_install = not row.install_if or any(_found(one, files) for one in row.install_if)
+    online = not (row.index and needs_install) or can_reach(row.index)
     ways = (one for one in row.ways if _all(one.when, files) and (online or not one.online))
     way = next(ways, None)
     if way is None or not _all(row.test_if, files):
@@ -157,7 +164,6 @@ def project_of(row: Ecosystem, files: ProjectFiles, *, online: bool) -> Project 
         named = next(filter(None, (_found(one, files) for one in (*way.when, *row.test_if))), sign)
         why, tested = f"there is {named}", True
     install = (way.install or row.install) if online or not row.offline else row.offline
-    needs_install = not row.install_if or any(_found(one, files) for one in row.install_if)
     own_tool = bool(way.locked) and online and needs_install
     return Project(
         kind=row.name,

@@ -9,9 +9,10 @@ from contracts.run import RunContext
 from contracts.sandbox import Sandbox
 from nodes.projects.declared import Declared, declared
 from nodes.projects.ecosystems import ecosystems, may_be_sign, project_of
+from nodes.projects.manifests import package_indexes
 from nodes.projects.options import command_option, folder_option, package_option
 from nodes.projects.python import is_clearly_python, python_project
-from nodes.projects.types import FACT_FIELDS, Project, ProjectFiles, sandbox_files
+from nodes.projects.types import FACT_FIELDS, Online, Project, ProjectFiles, sandbox_files
 
 PROJECT_FACT = "project"
 """The key of `Project.fact` in the facts of a preflight node."""
@@ -32,14 +33,14 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
     """
     facts = (r.facts[PROJECT_FACT] for r in ctx.results.values() if PROJECT_FACT in r.facts)
     fact = next(facts, None)
-    files, online = sandbox_files(sandbox), can_fetch(ctx)
+    files, can_reach = sandbox_files(sandbox), reachable(ctx)
     if fact is None:
-        return detect(files, ctx.options, work_dir=sandbox.work_dir, online=online)
+        return detect(files, ctx.options, work_dir=sandbox.work_dir, can_reach=can_reach)
     before = _from_fact(fact)
     if before.declared:
         return _with_options(before, ctx.options)
     root = _root(sandbox.work_dir, before.folder)
-    kinds = _kinds(_below(files, before.folder), root, online=online)
+    kinds = _kinds(_below(files, before.folder), root, can_reach)
     now = next((one for one in kinds if one.kind == before.kind), replace(before, install=None))
     found = replace(
         before,
@@ -52,7 +53,7 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
 
 
 def detect(
-    files: ProjectFiles, options: Mapping[str, str], *, work_dir: str, online: bool
+    files: ProjectFiles, options: Mapping[str, str], *, work_dir: str, can_reach: Online
 ) -> Project:
     """Return the project that these files of a repository are. Nothing of them is executed.
 
@@ -63,15 +64,15 @@ def detect(
     Raises:
         OptionInvalid: a quote in an option is not closed, or a path or package is none.
     """
-    said = declared(files, online=online)
+    said = declared(files, online=lambda: any(map(can_reach, package_indexes(files.names))))
     named = folder_option(options) or said.project
     here = _below(files, named)
     if named and not here.paths - {".git"}:
         raise OptionInvalid(f"the project's folder {named!r} is not in the repository")
-    kinds = _kinds(here, _root(work_dir, named), online=online)
+    kinds = _kinds(here, _root(work_dir, named), can_reach)
     project = replace(_choose(kinds), folder=named)
     if project.test is None and not named and not (said.test or "test" in options):
-        project = _inside(files, work_dir, project, online=online)
+        project = _inside(files, work_dir, project, can_reach)
     return _with_options(_with_declared(project, said), options)
 
 
@@ -80,9 +81,12 @@ def has_network(ctx: RunContext) -> bool:
     return "HTTPS_PROXY" in ctx.env
 
 
-def can_fetch(ctx: RunContext) -> bool:
-    """Return True if installs of this run can reach package indexes."""
-    return has_network(ctx) or (ctx.installs is not None and ctx.installs.online)
+def reachable(ctx: RunContext) -> Online:
+    """Return which package indexes installs of this run can reach."""
+    if has_network(ctx):
+        return lambda _: True
+    installs = ctx.installs
+    return lambda index: installs is not None and not installs.unreachable(index)
 
 
 def _root(work_dir: str, folder: str) -> str:
@@ -93,10 +97,10 @@ def _below(files: ProjectFiles, folder: str) -> ProjectFiles:
     return files.below(folder) if folder else files
 
 
-def _kinds(files: ProjectFiles, root: str, *, online: bool) -> list[Project]:
+def _kinds(files: ProjectFiles, root: str, can_reach: Online) -> list[Project]:
     """Return what these files can be, the most likely first."""
-    python = python_project(files, root, online=online)
-    rows = [(row, project_of(row, files, online=online)) for row in ecosystems()]
+    python = python_project(files, root, can_reach)
+    rows = [(row, project_of(row, files, can_reach)) for row in ecosystems()]
     own = [project for row, project in rows if project is not None and not row.wraps]
     wrapping = [project for row, project in rows if project is not None and row.wraps]
     if python is None:
@@ -119,13 +123,13 @@ def _choose(kinds: Sequence[Project]) -> Project:
     return replace(first, why=f"{first.why}; {also} would fit too")
 
 
-def _inside(files: ProjectFiles, work_dir: str, outer: Project, *, online: bool) -> Project:
+def _inside(files: ProjectFiles, work_dir: str, outer: Project, can_reach: Online) -> Project:
     """Return the one project with tests in the nearest folders inside, else `outer` with a word."""
     found: list[Project] = []
     for folder in _folders(files):
         if found and folder.count("/") > found[0].folder.count("/"):
             break
-        inner = _choose(_kinds(files.below(folder), _root(work_dir, folder), online=online))
+        inner = _choose(_kinds(files.below(folder), _root(work_dir, folder), can_reach))
         if inner.test is not None:
             found.append(replace(inner, folder=folder))
     match found:

@@ -18,7 +18,7 @@ from nodes.projects.python_requirements import (
     extras_for_tests,
     requirements_for_tests,
 )
-from nodes.projects.types import Project, ProjectFiles, table_at
+from nodes.projects.types import Online, Project, ProjectFiles, table_at
 
 NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 """Without it, Python runs stale code after an edit of equal size within the same second."""
@@ -47,7 +47,7 @@ _WITH_VALUE = (
 _PLUGIN_OPTIONS = (*_WITH_VALUE, "--no-cov", "--loadscope-reorder", "--no-loadscope-reorder")
 
 
-def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Project | None:
+def python_project(files: ProjectFiles, work_dir: str, can_reach: Online) -> Project | None:
     """Return how a Python project is installed and tested, or None if it is no Python project."""
     tests = _test_files(files)
     if not tests and not _has_marker(files):
@@ -55,7 +55,7 @@ def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Proje
     test, why = _test_command(files, tests)
     is_package = _is_package(files)
     # Without anything to fetch, a run needs no network, and its index need not be reached.
-    online = online and declares_dependencies(files)
+    online = declares_dependencies(files) and can_reach(ecosystem(PYTHON).index)
     needs = tuple(requirements_for_tests(files)) if online else ()
     extras = f"[{','.join(found)}]" if online and (found := extras_for_tests(files)) else ""
     installable = ".git" in files.names and (is_package or bool(needs))

@@ -28,6 +28,9 @@ _TOP_LEVELS = 2
 
 ParsedTable = Mapping[str, object]
 
+Online = Callable[[str], bool]
+"""Whether installs can reach the package index with this name."""
+
 FACT_FIELDS = (
     "kind", "why", "test", "install", "env", "install_optional", "declared", "folder",
     "test_timeout_s",

@@ -9,7 +9,8 @@ from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
 from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
-from nodes.projects.find import PROJECT_FACT, can_fetch, find_project
+from nodes.projects.ecosystems import index_of
+from nodes.projects.find import PROJECT_FACT, find_project, has_network
 from nodes.projects.leftovers import exec_without_traces
 from nodes.projects.manifests import package_indexes
 from nodes.projects.missing import (
@@ -29,6 +30,7 @@ _LIVE_LINES = {"npm_config_loglevel": "info"}
 
 _HINT = "--set install= skips it, --set install=COMMAND replaces it"
 _OFFLINE_HINT = f"sandboxes have no network by default; {_HINT}"
+_REACH = "Let this machine reach it, or configure its own client for a mirror that it reaches"
 _NOT_INSTALLED = "could not be installed; the tests run from the source tree"
 _LIST_FILES = ("git", "ls-files", "-z")
 _DEPENDENCY_FILE = re.compile(
@@ -56,8 +58,18 @@ def _find_tests(
     project = find_project(ctx, sandbox)
     if project.test is None:
         return without_tests(no_tests(project))
-    found = replace(NodeResult.success(str(project)), facts={PROJECT_FACT: project.fact})
+    shown = f"{project}\n{_without_index(project, ctx)}".strip()
+    found = replace(NodeResult.success(shown), facts={PROJECT_FACT: project.fact})
     return missing_installer(project, ctx, sandbox) or found
+
+
+def _without_index(project: Project, ctx: RunContext) -> str:
+    """Return a line if the project's package index cannot be reached, else ""."""
+    if has_network(ctx) or ctx.installs is None or project.install is None:
+        return ""
+    index = index_of(project.kind)
+    reason = ctx.installs.unreachable(index) if index else ""
+    return f"the package index of {index} cannot be reached: {reason}" if reason else ""
 
 
 def find_dependency_files(_: RunContext, sandbox: Sandbox) -> NodeResult:
@@ -109,7 +121,7 @@ def _install(ctx: RunContext, sandbox: Sandbox, *, required: bool) -> NodeResult
 @contextmanager
 def _network(ctx: RunContext, sandbox: Sandbox) -> Iterator[Mapping[str, str] | None]:
     """Open the package indexes of the project's ecosystems; gives the variables for clients."""
-    if ctx.installs is None or not ctx.installs.online:
+    if ctx.installs is None:
         yield {}
         return
     with ctx.installs.network(package_indexes(sandbox_files(sandbox).names)) as env:
@@ -142,7 +154,11 @@ def _run_install(
     if missing:
         error = f"{failed.error}: {missing_message(missing, project)} ({_HINT})"
         return replace(NodeResult.failure(error, failed.output), lacks=missing)
-    hint = _HINT if can_fetch(ctx) else _OFFLINE_HINT
+    if unreached := _without_index(project, ctx):
+        error = f"{failed.error}: {unreached}. {_REACH}, or {_HINT}"
+        lacks = (f"index of {project.kind}",)
+        return replace(NodeResult.failure(error, failed.output), lacks=lacks)
+    hint = _HINT if has_network(ctx) or ctx.installs is not None else _OFFLINE_HINT
     return NodeResult.failure(f"{failed.error} ({hint})", failed.output)
 
 

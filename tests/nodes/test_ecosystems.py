@@ -21,7 +21,7 @@ def detected(files: dict[str, str], *, online: bool = True, **options: str) -> P
         for depth in range(1, path.count("/") + 1)
     }
     content = ProjectFiles(frozenset(files) | folders, lambda name: files[name].encode())
-    return detect(content, options, work_dir="/workspace", online=online)
+    return detect(content, options, work_dir="/workspace", can_reach=lambda _: online)
 
 
 @pytest.mark.parametrize(

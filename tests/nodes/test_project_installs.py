@@ -1,5 +1,8 @@
 """What becomes of a project that can or cannot be installed."""
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -165,3 +168,38 @@ def test_with_a_network_the_install_includes_test_requirements(
     online = context(sandbox, env={"HTTPS_PROXY": "http://127.0.0.1:9"})
     _, _, asked = " ".join(find_project(online, sandbox).install or ()).partition("harness-site")
     assert asked.removesuffix(" --editable .").split() == needs
+
+
+class NoIndex:
+    """`Installs` of a machine that reaches no package index."""
+
+    def unreachable(self, index: str) -> str:
+        return f"{index}.test: the name does not resolve"
+
+    @contextmanager
+    def network(self, _: Collection[str]) -> Iterator[Mapping[str, str] | None]:
+        yield {}
+
+    def kept(self, _: Sequence[str]) -> str | None:
+        return None
+
+    def keep(self, _: Sequence[str], after: Collection[str]) -> None:
+        raise AssertionError(f"kept after {after}")
+
+
+def test_a_failed_install_names_the_index_that_cannot_be_reached(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, {"Gemfile": "", "Rakefile": "task :test"})
+    ctx = replace(context(sandbox), installs=NoIndex())
+    ctx = replace(ctx, options={"install": "false"})
+    found = require_tests(ctx, sandbox)
+    assert "the package index of ruby cannot be reached: ruby.test: the name" in found.output
+    failed = install_project(ctx, sandbox)
+    assert "ruby.test: the name does not resolve. Let this machine reach it" in (failed.error or "")
+    assert failed.lacks == ("index of ruby",)
+
+
+def test_without_its_index_a_project_uses_what_the_image_has(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, {"Gemfile": "", ".rspec": ""})
+    project = find_project(replace(context(sandbox), installs=NoIndex()), sandbox)
+    assert project.install == ("bundle", "install", "--local")
+    assert project.test == ("rspec",)
