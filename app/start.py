@@ -5,14 +5,33 @@ import signal
 import sys
 from io import TextIOWrapper
 
+from flows.host.command_forks import execute_forked, start_server
+
+FORKED = ("run", "runs", "plan", "demo")
+"""Commands that may need Prefect, whose import takes two seconds."""
+
 
 def main() -> None:
+    """Execute the command in a fork of a process that has imported it; without one, here."""
+    _prepare_streams()
+    env = dict(os.environ)
+    # Libraries read --debug during their import.
+    may_fork = sys.argv[1:2] and sys.argv[1] in FORKED and "--debug" not in sys.argv
+    if may_fork:
+        execute_forked(sys.argv[1:])
+    try:
+        execute_here()
+    finally:
+        if may_fork and "prefect" in sys.modules:  # the next command would import it again
+            start_server("app.forked", env)
+
+
+def execute_here() -> None:
     """Import the command line and run it.
 
     A Ctrl-C during the import ends the process by the signal and without a traceback, as with
     any shell command. If the parent ignores Ctrl-C (`nohup`, background jobs), it stays ignored.
     """
-    _prepare_streams()
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

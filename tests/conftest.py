@@ -148,6 +148,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     home = tmp_path / "home"
     monkeypatch.setenv("HARNESS_HOME", str(home))
     monkeypatch.setenv("HARNESS_SANDBOX__INSTALL_NETWORK", "false")
+    monkeypatch.setenv("HARNESS_FORK_SERVER_IDLE_S", "0")
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect-profile"))
     monkeypatch.setenv("DO_NOT_TRACK", "1")
     yield home

@@ -40,7 +40,7 @@ COMMANDS = {
     "runs": Command("app.cli.runs:app", "List, inspect, resume and cancel runs."),
     "blueprints": Command("app.cli.blueprints:app", "List, inspect and check blueprints."),
     "plan": Command("app.cli.plans:plans", "Make a plan from a prompt and run it; manage plans."),
-    "approvals": Command("app.cli.approvals:app", "List and decide actions that the policy stopped."),
+    "approvals": Command("app.cli.approvals:app", "List and decide what the policy stopped."),
     "policy": Command("app.cli.policy:app", "Show which files are protected, and why."),
     "repl": Command("app.cli.plans:repl", "Type prompts; watch plans, approvals and events live."),
     "events": Command("app.cli.events:app", "Inspect, verify and export the event log."),

@@ -197,6 +197,9 @@ class Settings(BaseSettings):
     """Model name to dollars for a million tokens of each kind; these go before litellm's."""
     server_port: int = Field(default=4200, ge=0, le=65535)
     """Port of the local Prefect server; another free one is taken when it is in use."""
+    fork_server_idle_s: int = Field(default=3600, ge=0)
+    """Seconds without a command after which the process ends from which `harness run` and others
+    are forked. 0: there is none, and each command imports Prefect."""
     limits: LimitSettings = LimitSettings()
     max_runs: int = Field(default=8, ge=1)
     """Runs started by deployments that this machine does at the same time; more wait."""

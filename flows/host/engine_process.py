@@ -19,7 +19,7 @@ from flows.services.daemons import worker_daemon
 
 _NEEDED = (
     "prefect.flow_engine", "prefect.task_engine", "prefect.deployments.steps", "prefect.runner",
-    "anyio._backends._asyncio", "rich._emoji_codes", "graphviz",
+    "fastapi.encoders", "anyio._backends._asyncio", "rich._emoji_codes", "graphviz",
     "flows.deployed", "flows.approve",
     "flows.recall.curation", "flows.recall.library", "flows.services.gateway",
     "memory.curation.curate", "memory.notes.notebook",

@@ -7,6 +7,7 @@ from contracts.errors import Unavailable
 from flows.config.memory import load_memory_settings
 from flows.config.settings import Settings
 from flows.execution.wiring import docker_engine, sandbox_owner
+from flows.host.command_forks import stop_servers
 from flows.services import daemon, gateway, prefect_server
 from flows.services.daemon import Daemon, RunningDaemon
 from flows.services.daemons import (
@@ -93,6 +94,8 @@ def take_down(settings: Settings) -> tuple[StackMember, ...]:
     stopped += [file.stem for file in others if daemon.stop_recorded(file)]
     if server.down():
         stopped.append(server.name)
+    if stop_servers():
+        stopped.append("fork server")
     return tuple(StackMember(name, "stopped") for name in stopped)
 
 

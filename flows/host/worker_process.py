@@ -11,8 +11,8 @@ from prefect.settings import get_current_settings
 from prefect.utilities.processutils import setup_signal_handlers_worker
 from prefect.workers.process import ProcessWorker
 
-from flows.host.fork_server import forking
 from flows.host.run_process import ENGINE
+from flows.host.worker_forks import forking
 from flows.services.deploy import WORK_POOL
 
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 
-from flows.host import fork_server
+from flows.host import worker_forks
 from flows.host.fork_server import fast_exit
 from flows.plans import start as plan_start
 from flows.services import daemon
@@ -104,16 +104,14 @@ def start_forked(
         return fork(module, *args, cwd=cwd, env=given, safe_path=safe_path, **streams).let_go()
 
 
-def popen_forked(
-    fork: Fork, argv: Sequence[str], *, stdin: int, pass_fds: Sequence[int], env: Mapping[str, str]
-) -> Forked:
+def popen_forked(fork: Fork, argv: Sequence[str], *, stdin: int, env: Mapping[str, str]) -> Forked:
     """As `subprocess.Popen` of a module of this Python with a pipe to its `stdin`."""
     theirs, ours = os.pipe()
     module, *args = argv[argv.index("-m") + 1 :]
-    given = {0: theirs, **{number: number for number in pass_fds}}
     begun = fork(
-        module, *args, cwd=Path.cwd(), env=env, stdout=1, stderr=2, safe_path=True, given=given
-    )
+        module, *args, cwd=Path.cwd(), env=env, stdout=1, stderr=2, safe_path=True,
+        given={0: theirs},
+    )  # fmt: skip
     os.close(theirs)
     begun.stdin = os.fdopen(ours, "wb")
     return begun
@@ -171,7 +169,7 @@ def _serve(listener: socket.socket) -> str:
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     fork = fork_from(name)
     start_all_by(fork)
-    vars(fork_server).update(Popen=partial(popen_forked, fork))
+    vars(worker_forks).update(Popen=partial(popen_forked, fork))
     return _become(given, **json.loads(asked))
 
 

@@ -14,10 +14,16 @@ from typing import NamedTuple
 
 import pytest
 
-from flows.host import fork_server
-from flows.host.fork_server import forking
+from flows.host import worker_forks
 from flows.host.run_process import ENGINE, FORK_SERVER
+from flows.host.worker_forks import forking
 from sandbox.process_label import process_label
+
+RUN_PROCESS = """
+from flows.host import run_process
+run_process.ENGINE = "tests.support.forked_run"
+run_process.main()
+"""
 
 
 class Server(NamedTuple):
@@ -40,7 +46,7 @@ class Asked:
         folder.mkdir()
         self.tells = folder / "tells"
         given = {FORK_SERVER: server.name, "TELL": str(self.tells), "DO": do, **env}
-        argv = (sys.executable, "-P", "-m", "flows.host.run_process")
+        argv = (sys.executable, "-P", "-c", RUN_PROCESS)
         self.process = subprocess.Popen(argv, cwd=folder, env={**os.environ, **given})
 
     def told(self) -> dict[str, object]:
@@ -104,7 +110,7 @@ def test_a_run_outlives_the_worker(server: Server, tmp_path: Path) -> None:
 def test_a_dead_fork_server_is_started_again(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fork_server, "PAUSE_S", 0)
+    monkeypatch.setattr(worker_forks, "PAUSE_S", 0)
     with ExitStack() as worker:
         process = worker.enter_context(forking("tests.support.forked_run", {}))
         server = Server(worker, os.environ[FORK_SERVER])
