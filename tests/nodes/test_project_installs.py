@@ -9,6 +9,7 @@ import pytest
 
 from nodes.node_sandbox import NodeSandbox
 from nodes.projects.find import find_project
+from nodes.projects.testing import exec_tests
 from nodes.projects.work import install_project, require_tests, run_tests
 from sandbox.scripted import ScriptedSandbox
 from tests.support.workspace import context, do, folder, put_repo, write
@@ -196,6 +197,30 @@ def test_a_failed_install_names_the_index_that_cannot_be_reached(sandbox: Script
     failed = install_project(ctx, sandbox)
     assert "ruby.test: the name does not resolve. Let this machine reach it" in (failed.error or "")
     assert failed.lacks == ("index of ruby",)
+
+
+def test_libraries_that_could_not_be_fetched_are_not_the_agent_s_to_fix(
+    sandbox: ScriptedSandbox,
+) -> None:
+    put_repo(sandbox, {"requirements.txt": "zork\n", "test_a.py": "import zork.b\n" + PASSING})
+    tests = exec_tests(replace(context(sandbox), installs=NoIndex()), sandbox)
+    assert not tests.verdict
+    assert "the sandbox lacks zork; the package index of python" in (tests.result.error or "")
+
+
+def test_a_module_of_the_project_s_own_is_the_agent_s_to_fix(sandbox: ScriptedSandbox) -> None:
+    files = {"requirements.txt": "x\n", "shop/a.py": "", "test_a.py": "import shop.b\n" + PASSING}
+    put_repo(sandbox, files)
+    assert exec_tests(replace(context(sandbox), installs=NoIndex()), sandbox).verdict
+
+
+def test_a_build_for_a_java_that_the_sandbox_cannot_compile_is_named(
+    sandbox: ScriptedSandbox,
+) -> None:
+    said = "error: Source option 6 is no longer supported. Use 7 or later."
+    result = do(install_project, sandbox, {}, install=f"sh -c 'echo {said}; exit 1'")
+    assert "compiles for Java 6, and the JDK of the sandbox for 7 and later" in (result.error or "")
+    assert result.lacks == ("java",)
 
 
 def test_without_its_index_a_project_uses_what_the_image_has(sandbox: ScriptedSandbox) -> None:
