@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, ExecResult, Sandbox
+from nodes.changes import changed_since
 from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
 from nodes.projects.find import PROJECT_FACT, find_project, has_network
 from nodes.projects.leftovers import exec_without_traces
-from nodes.projects.manifests import package_indexes
+from nodes.projects.manifests import is_compiled, package_indexes
 from nodes.projects.missing import (
     missing_installer,
     missing_message,
@@ -157,6 +158,18 @@ def _failed_install(
         lacks, reason = (f"index of {project.kind}",), f"{reason}. {REACH_INDEX}"
     error = ": ".join(filter(None, (failed.error, reason)))
     return replace(NodeResult.failure(f"{error} ({hint})", failed.output), lacks=lacks)
+
+
+def rebuild(base: str, ctx: RunContext, sandbox: Sandbox) -> None:
+    """Install again if files that the install compiled differ from the commit `base`.
+
+    Without a network, and with what the sandbox has: if that fails, the tests tell.
+    """
+    ctx = replace(ctx, installs=None)
+    project = find_project(ctx, sandbox)
+    changed = changed_since(base, sandbox)
+    if project.install_optional and any(is_compiled(project.kind, path) for path in changed):
+        _run_install(project, ctx, sandbox, env={}, required=False)
 
 
 def run_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:

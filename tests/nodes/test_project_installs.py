@@ -10,8 +10,9 @@ import pytest
 from nodes.node_sandbox import NodeSandbox
 from nodes.projects.find import find_project
 from nodes.projects.testing import exec_tests
-from nodes.projects.work import install_project, require_tests, run_tests
+from nodes.projects.work import install_project, rebuild, require_tests, run_tests
 from sandbox.scripted import ScriptedSandbox
+from tests.support.git_repos import run_git
 from tests.support.workspace import context, do, folder, put_repo, write
 
 PASSING = "def test_it(): pass\n"
@@ -157,6 +158,10 @@ deps =
         ({"tox.ini": TOX, "ci.txt": ""}, ["--requirement", "ci.txt", "pytest", "responses<1"]),
         ({"test.txt": "hello", "requirements/ci.txt": ""}, []),
         ({"requirements/dev.txt": ""}, ["--requirement", "requirements/dev.txt"]),
+        (
+            {"requirements/dev.txt": "", "requirements/tests.txt": ""},
+            ["--requirement", "requirements/tests.txt"],
+        ),
         ({"dev-requirements.txt": ""}, ["--requirement", "dev-requirements.txt"]),
         ({"dev.txt": "", "pyproject.toml": "dependency-groups = 3\ntool.poetry.group = 'x'\n"}, []),
     ],
@@ -228,3 +233,23 @@ def test_without_its_index_a_project_uses_what_the_image_has(sandbox: ScriptedSa
     project = find_project(replace(context(sandbox), installs=NoIndex()), sandbox)
     assert project.install == ("bundle", "install", "--local")
     assert project.test == ("rspec",)
+
+
+SETUP = """
+import pathlib
+from setuptools import setup
+pathlib.Path("built.py").write_text(f"VALUE = {pathlib.Path('value.c').read_text()}")
+setup(name="shop", version="1.0", py_modules=["built"])
+"""
+
+
+def test_what_an_install_compiles_is_built_anew_after_a_change(sandbox: ScriptedSandbox) -> None:
+    place = put_repo(sandbox, {"setup.py": SETUP, "value.c": "1", ".gitignore": "built.py\n"})
+    base = run_git(place, "rev-parse", "HEAD")
+    assert do(install_project, sandbox, {}).status == "success"
+    write(sandbox, {"notes.txt": "no source"})
+    rebuild(base, context(sandbox), sandbox)
+    assert (place / "built.py").read_text() == "VALUE = 1"
+    write(sandbox, {"value.c": "2"})
+    rebuild(base, context(sandbox), sandbox)
+    assert (place / "built.py").read_text() == "VALUE = 2"

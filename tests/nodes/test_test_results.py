@@ -281,3 +281,10 @@ def test_failures_that_ant_reports_count_although_it_ends_with_0(sandbox: Script
         "testSum(org.shop.TestSum)": "failed",
     }
     assert "got 4" in tests.cases["org.shop.TestCart"].message
+
+
+def test_a_tap_plan_of_no_tests_is_no_passing_test(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, {"out.txt": "TAP version 13\n\n1..0\n# tests 0\n# pass  0\n\n# ok\n"})
+    tests = exec_tests(context(sandbox, options={"test": "cat out.txt"}), sandbox)
+    assert not tests.verdict
+    assert "no tests were found" in (tests.result.error or "")
