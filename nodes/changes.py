@@ -1,5 +1,6 @@
 """Node functions that use git in the sandbox: commits, uncommitted files, the diff to review."""
 
+import os
 import textwrap
 from typing import NamedTuple
 
@@ -88,6 +89,12 @@ def unchanged_from(commit: str, sandbox: Sandbox) -> bool:
     if changed.status == "failure" or changed.output:
         return False
     return _git(sandbox, "diff", "--quiet", "--no-ext-diff", commit, "HEAD").ok
+
+
+def changed_since(commit: str, sandbox: Sandbox) -> list[str]:
+    """Return the tracked files whose content differs from the commit's."""
+    listed = _git(sandbox, "diff", "--name-only", "-z", "--no-ext-diff", "--no-renames", commit)
+    return [os.fsdecode(path) for path in listed.stdout.split(b"\0") if path]
 
 
 def commit_message(ctx: RunContext) -> str:

@@ -3,12 +3,15 @@
 import ipaddress
 import re
 import socket
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from contracts.errors import OptionInvalid
 
 HTTP, HTTPS = 80, 443
+_LOOK_UP_AGAIN_S = (0.2, 0.6)
+"""Waits before a name is looked up again: name servers drop some of many queries at once."""
 
 _RULE = re.compile(r"((?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)(?::([0-9]{1,5}))?")
 # Translators send packets for these addresses to the IPv4 address in the last 32 bits.
@@ -72,13 +75,10 @@ class AllowList:
         """Return the addresses of the host that may be connected to.
 
         Raises:
-            RouteRefused: it does not resolve, or only to addresses that are not allowed.
+            RouteRefused: it resolves only to addresses that are not allowed.
+            OSError: it does not resolve. That may pass: name servers drop queries under load.
         """
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise RouteRefused(f"the name does not resolve: {error}") from error
-        addresses = [str(place[0]) for *_, place in found]
+        addresses = _look_up(host, port)
         if self.is_trusted(host, port):
             return addresses
         reachable = [address for address in addresses if self._may_reach(address)]
@@ -93,6 +93,20 @@ class AllowList:
         address = ipaddress.ip_address(text.partition("%")[0])
         is_allowed = any(address in network for network in self._networks)
         return is_allowed or (is_public(address) and not is_own_address(text))
+
+
+def _look_up(host: str, port: int) -> list[str]:
+    waits = iter(_LOOK_UP_AGAIN_S)
+    while True:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            return [str(place[0]) for *_, place in found]
+        except (OSError, UnicodeError) as error:
+            again = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
+            wait_s = next(waits, None) if again else None
+            if wait_s is None:
+                raise OSError(f"the name does not resolve: {error}") from error
+            time.sleep(wait_s)
 
 
 def parse_rule(text: str) -> HostRule:

@@ -63,7 +63,10 @@ def make_repository(project: FieldProject, place: Path) -> Path:
     text = file.read_text() if file.exists() else ""
     if project.right not in text:
         raise NotFetched(f"{project.file} has no {project.right!r}")
-    file.write_text(text.replace(project.right, project.wrong, 1))
+    broken = text.replace(project.right, project.wrong, 1)
+    if broken.replace(project.wrong, project.right, 1) != text:
+        raise NotFetched(f"{project.file} has {project.wrong!r} already")
+    file.write_text(broken)
     git = RuledGit(repository, OURS)
     git.init("--quiet", "--initial-branch=main")
     git.add("--all", "--force")

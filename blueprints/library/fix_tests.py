@@ -14,7 +14,7 @@ from nodes.projects.options import PROJECT_OPTIONS
 from nodes.projects.show_tests import for_agent
 from nodes.projects.testing import ProjectTestResult, exec_tests
 from nodes.projects.verdicts import GOOD_OPTIONS, judge_again, judge_failing
-from nodes.projects.work import install_project, require_tests
+from nodes.projects.work import install_project, rebuild, require_tests
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _NOTHING_TO_FIX = "the tests already pass: there is nothing to fix"
@@ -68,8 +68,10 @@ def expect_fixed_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     A file that git tracks must have changed.
     """
     reproduced = ctx.results["reproduce"]
-    tests = judge_again(exec_tests(ctx, sandbox), reproduced.tests, ctx, sandbox)
     base = reproduced.facts.get(_BASE)
+    if base:
+        rebuild(base, ctx, sandbox)
+    tests = judge_again(exec_tests(ctx, sandbox), reproduced.tests, ctx, sandbox)
     if tests.status == "success" and base and unchanged_from(base, sandbox):
         return NodeResult.failure(_NOTHING_COMMITTED, tests.output)
     return tests

@@ -12,7 +12,7 @@ from nodes.checks import has_tools, was_skipped
 from nodes.projects.options import PROJECT_OPTIONS
 from nodes.projects.testing import exec_tests
 from nodes.projects.verdicts import failed_before, judge_again
-from nodes.projects.work import install_project, look_for_tests
+from nodes.projects.work import install_project, look_for_tests, rebuild
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _READ_ONLY = ("read", "search", "shell(git log*)", "shell(git show*)", "shell(git grep*)")
@@ -31,6 +31,7 @@ def run_baseline(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
 
 def expect_no_new_failure(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     """Run the tests; none may fail except those that failed before."""
+    rebuild(ctx.results["base"].output, ctx, sandbox)
     return judge_again(exec_tests(ctx, sandbox), ctx.results["baseline"].tests, ctx, sandbox)
 
 

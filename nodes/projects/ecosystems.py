@@ -138,11 +138,6 @@ def package_of(tool: str) -> str | None:
     return _table().tools.get(tool)
 
 
-def index_of(kind: str) -> str:
-    """Return the name of the package index that projects of this kind install from, or ""."""
-    return next((row.index for row in ecosystems() if row.name == kind), "")
-
-
 def sign_of(row: Ecosystem, files: ProjectFiles) -> str | None:
     """Return the file by which these files are a project of the ecosystem, or None."""
     return next(filter(None, (_found(sign, files) for sign in row.signs)), None)
@@ -172,6 +167,7 @@ def project_of(row: Ecosystem, files: ProjectFiles, can_reach: Online) -> Projec
         test=_argv(way.locked if own_tool else way.test) if tested else None,
         env=row.env,
         install_optional=not online and row.offline_optional,
+        unreached="" if online else row.index,
         packages=(*toolchain(row, files), *way.packages, *(f"npm:{one}" for one in way.npm)),
     )
 

@@ -23,6 +23,11 @@ def install_inputs(paths: Iterable[str]) -> list[str]:
     ]
 
 
+def is_compiled(kind: str, path: str) -> bool:
+    """Return True if the install of a project of this kind compiles such a file into its result."""
+    return any(row.name == kind and _matches(path, row.sources) for row in ecosystems())
+
+
 def package_indexes(paths: Collection[str]) -> tuple[str, ...]:
     """Return the names of the package indexes that installs of these files need."""
     return tuple(

@@ -55,7 +55,8 @@ def python_project(files: ProjectFiles, work_dir: str, can_reach: Online) -> Pro
     test, why = _test_command(files, tests)
     is_package = _is_package(files)
     # Without anything to fetch, a run needs no network, and its index need not be reached.
-    online = declares_dependencies(files) and can_reach(ecosystem(PYTHON).index)
+    needs_index, index = declares_dependencies(files), ecosystem(PYTHON).index
+    online = needs_index and can_reach(index)
     needs = tuple(requirements_for_tests(files)) if online else ()
     extras = f"[{','.join(found)}]" if online and (found := extras_for_tests(files)) else ""
     installable = ".git" in files.names and (is_package or bool(needs))
@@ -71,6 +72,7 @@ def python_project(files: ProjectFiles, work_dir: str, can_reach: Online) -> Pro
         test=test,
         env={**NO_BYTECODE, "PYTHONPATH": f"{source}:{site}" if installable else source},
         install_optional=not online,
+        unreached=index if needs_index and not online else "",
         packages=toolchain(ecosystem(PYTHON), files),
     )
 

@@ -28,7 +28,7 @@ _PIP_RANGE = re.compile(r"[<>=!~][<>=!~\d\s.,*\w]*")
 
 def requirements_for_tests(files: ProjectFiles) -> Iterator[str]:
     """Yield pip arguments: requirements files, then requirements of test groups and of tox."""
-    listed = sorted(filter(_FILE.fullmatch, files.names))
+    listed = _narrowest(sorted(filter(_FILE.fullmatch, files.names)))
     lines = list(_tox_lines(files))
     in_tox = (found[1] for found in map(_TOX_FILE.fullmatch, lines) if found)
     for name in dict.fromkeys([*listed, *(name for name in in_tox if name in files.names)]):
@@ -63,7 +63,13 @@ def _strings(value: object) -> list[str]:
 def extras_for_tests(files: ProjectFiles) -> list[str]:
     """Return the package's extras that are meant for tests."""
     declared = table_at(files.toml("pyproject.toml"), "project", "optional-dependencies")
-    return [name for name in _FOR_TESTS if name in declared]
+    return _narrowest([name for name in _FOR_TESTS if name in declared])
+
+
+def _narrowest(names: list[str]) -> list[str]:
+    """Leave out what is for developers, with linters and builders of docs, if tests have theirs."""
+    is_for_tests = any("test" in name for name in names)
+    return [name for name in names if not (is_for_tests and "dev" in name)]
 
 
 def _tox_lines(files: ProjectFiles) -> Iterator[str]:

@@ -13,7 +13,7 @@ from contracts.sandbox import Command, ExecResult, Sandbox
 from nodes.node_sandbox import discard_output
 from nodes.projects.cases import Case, Cases, CaseStatus, collect
 from nodes.projects.junit import junit_cases
-from nodes.projects.text_results import text_cases
+from nodes.projects.text_results import ant_cases, text_cases
 from nodes.projects.types import Project
 
 OUTPUT_LIMIT = 2 * 1024 * 1024
@@ -108,12 +108,28 @@ def refuses_additions(result: ExecResult) -> bool:
     )
 
 
-def read_cases(result: ExecResult, sandbox: Sandbox, *, by_test: bool) -> Cases:
-    """Return the results by test from files, or else from the output; empty if neither tells."""
-    found = collect(_file_cases(sandbox)) if by_test else {}
+class Results(NamedTuple):
+    """Results by test; empty if the runner tells none.
+
+    If they are a `report` of the build tool, failures in it count, whatever the exit code: Maven,
+    Gradle and ant can be told to go on after failing tests.
+    """
+
+    cases: Cases
+    report: bool
+
+    @property
+    def failed(self) -> int:
+        """The number of failed tests in the report."""
+        return sum(case.status == "failed" for case in self.cases.values()) if self.report else 0
+
+
+def read_results(result: ExecResult, sandbox: Sandbox, *, by_test: bool) -> Results:
+    """Return the results by test from files, or else from the output."""
+    found = (collect(_file_cases(sandbox)) if by_test else {}) or ant_cases(result.text)
     if found or result.truncated:
-        return found
-    return text_cases(result.text)
+        return Results(found, report=bool(found))
+    return Results(text_cases(result.text), report=False)
 
 
 def _file_cases(sandbox: Sandbox) -> Iterator[tuple[str, Case]]:

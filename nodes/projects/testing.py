@@ -14,16 +14,17 @@ from nodes.projects.cases import Cases
 from nodes.projects.ecosystems import ecosystems
 from nodes.projects.find import find_project
 from nodes.projects.leftovers import exec_without_traces
-from nodes.projects.missing import missing_message, missing_programs
+from nodes.projects.missing import missing_message, missing_programs, old_java
+from nodes.projects.missing_libraries import missing_libraries
 from nodes.projects.options import time_limit_s
 from nodes.projects.runners import (
     OUTPUT_LIMIT,
     RunnerCommand,
-    read_cases,
+    read_results,
     refuses_additions,
     runner_command,
 )
-from nodes.projects.text_results import under_way
+from nodes.projects.text_results import text_cases, under_way
 from nodes.projects.types import Project
 
 _MEMORY_LIMIT = (
@@ -41,6 +42,7 @@ _PYTEST_ERROR = re.compile(r"^(?:\x1b\[[\d;]*m)*ERROR: (.*)", re.MULTILINE)
 _CONFTEST_BROKEN = "ImportError while loading conftest"
 _PLUGIN_MISSING = re.compile(r"Error importing plugin \"\S+\": No module named \S+\s*\Z")
 _UNITTEST_NONE = re.compile(r"\nRan 0 tests in [\d.]+s\n\n(OK|NO TESTS RAN)\s*\Z")
+_TAP_NONE = re.compile(r"^1\.\.0\s*(# tests 0\s*)?$", re.MULTILINE)
 _KILLED = 128
 """A command with a higher exit code was ended by a signal, perhaps before its last test."""
 
@@ -75,12 +77,13 @@ def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
     if refuses_additions(result):
         command = RunnerCommand(project.test, project.env, by_test=False, prints_each_test=False)
         result = _exec(command, project.cwd, limit_s, sandbox)
-    missing = missing_programs(result, sandbox)
-    reason = missing_message(missing, project) if missing else _no_verdict(result, limit_s)
+    results = read_results(result, sandbox, by_test=command.by_test)
+    cases = results.cases
+    lacks, reason = _obstacle(result, cases, project, ctx, sandbox)
+    reason = reason or _no_verdict(result, limit_s)
     if reason:
         failed = NodeResult.failure(f"the tests could not be run: {reason}", result.text)
-        return ProjectTestResult(replace(failed, lacks=missing), verdict=False)
-    cases = read_cases(result, sandbox, by_test=command.by_test)
+        return ProjectTestResult(replace(failed, lacks=lacks), verdict=False)
     shown = shlex.join(project.test)
     if reason := _killed(result, limit_s, sandbox):
         during = under_way(result.text)
@@ -88,6 +91,9 @@ def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
         failed = NodeResult.failure(f"{reason}{where}: {shown!r} was killed", result.text)
         return ProjectTestResult(failed, verdict=True, cases=cases, ended=False)
     ended = command_result(result, project.test)
+    if result.ok and results.failed:
+        error = f"{shown!r} ended with exit code 0, but {results.failed} of its tests failed"
+        ended = NodeResult.failure(error, ended.output)
     if result.exit_code > _KILLED and (during := under_way(result.text)):
         ended = replace(ended, error=f"{ended.error}, in the test {during!r}")
     return ProjectTestResult(
@@ -97,6 +103,19 @@ def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
         ended=result.exit_code <= _KILLED,
         duration_ms=result.duration_ms,
     )
+
+
+def _obstacle(
+    result: ExecResult, cases: Cases, project: Project, ctx: RunContext, sandbox: Sandbox
+) -> tuple[tuple[str, ...], str | None]:
+    """Return what the sandbox lacks for these tests, and the reason, or None."""
+    if missing := missing_programs(result, sandbox):
+        return missing, missing_message(missing, project)
+    if reason := old_java(result):
+        return ("java",), reason
+    if reason := missing_libraries(result, cases, project, ctx, sandbox):
+        return (f"index of {project.kind}",), reason
+    return (), None
 
 
 def _exec(command: RunnerCommand, cwd: str | None, limit_s: float, sandbox: Sandbox) -> ExecResult:
@@ -127,7 +146,8 @@ def _no_verdict(result: ExecResult, limit_s: float) -> str | None:
         return f"a program is missing or not executable (exit code {result.exit_code})"
     text = result.text
     no_pytest_tests = result.exit_code == _PYTEST_NONE and "no tests ran in" in text
-    if _UNITTEST_NONE.search(text) or no_pytest_tests:
+    no_tap_tests = result.ok and _TAP_NONE.search(text) and not text_cases(text)
+    if _UNITTEST_NONE.search(text) or no_pytest_tests or no_tap_tests:
         return "no tests were found"
     return None if result.ok else _pytest_refusal(result.exit_code, text)
 

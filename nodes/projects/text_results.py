@@ -97,6 +97,11 @@ _GO_LINE = re.compile(
     r" *(?P<mark>=== RUN|--- (?:PASS|FAIL|SKIP):) +(?P<test>\S+)"
     r"|(?P<end>ok|FAIL)[ \t]+(?P<package>\S+)[ \t]+(?:[\d.]+s|\(cached\)|\[\w+ failed\])"
 )
+_ANT_LINE = re.compile(
+    r" *\[(?:junit|java)\] \d+\) (?P<test>\w+\([\w.$]+\))"
+    r"| *\[junit\] Running (?P<suite>\S+)$"
+    r"| *\[junit\] Tests run: \d+, Failures: (?P<failures>\d+), Errors: (?P<errors>\d+)"
+)
 _UNDER_WAY = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
@@ -121,6 +126,31 @@ def text_cases(text: str) -> Cases:
     runners = {line.runner: _reader(line.runner) for line in _LINES}
     found = [collect(read(short)) for read in (*runners.values(), _go)]
     return max((*found, collect(_go_json(lines))), key=len)
+
+
+def ant_cases(text: str) -> Cases:
+    """Return the cases in the output of ant: whole classes, or what JUnit's own runner lists.
+
+    Ant ends with exit code 0 after failing tests, unless its build file says otherwise.
+    """
+    return collect(_ant([line[:_MAX_LINE] for line in text.splitlines()]))
+
+
+def _ant(lines: Sequence[str]) -> Iterator[tuple[str, Case]]:
+    suite = ""
+    said: deque[str] = deque(maxlen=_MAX_MESSAGE_LINES)
+    for line in lines:
+        found = _ANT_LINE.match(line)
+        if found is None:
+            said.append(line)
+        elif found["suite"]:
+            suite = found["suite"]
+            said.clear()
+        elif found["test"]:
+            yield found["test"], Case("failed")
+        elif suite:
+            failed = found["failures"] != "0" or found["errors"] != "0"
+            yield suite, Case("failed", "\n".join(said)) if failed else Case("passed")
 
 
 def under_way(text: str) -> str | None:

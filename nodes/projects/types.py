@@ -33,7 +33,7 @@ Online = Callable[[str], bool]
 
 FACT_FIELDS = (
     "kind", "why", "test", "install", "env", "install_optional", "declared", "folder",
-    "test_timeout_s",
+    "test_timeout_s", "unreached",
 )  # fmt: skip
 
 
@@ -57,6 +57,8 @@ class Project:
     folder: str = ""
     packages: tuple[str, ...] = ()
     test_timeout_s: float | None = None
+    unreached: str = ""
+    """The package index that it needs and that cannot be reached."""
     notices: tuple[str, ...] = ()
     """What the repository asks for and does not get."""
 

@@ -6,19 +6,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from contracts.run import NodeResult, RunContext
-from contracts.sandbox import Command, Sandbox
+from contracts.sandbox import Command, ExecResult, Sandbox
+from nodes.changes import changed_since
 from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
-from nodes.projects.ecosystems import index_of
 from nodes.projects.find import PROJECT_FACT, find_project, has_network
 from nodes.projects.leftovers import exec_without_traces
-from nodes.projects.manifests import package_indexes
+from nodes.projects.manifests import is_compiled, package_indexes
 from nodes.projects.missing import (
     missing_installer,
     missing_message,
     missing_programs,
     missing_test_runner,
+    old_java,
 )
+from nodes.projects.missing_libraries import REACH_INDEX, unreached_index
 from nodes.projects.testing import exec_tests, no_tests
 from nodes.projects.types import Project, sandbox_files
 from nodes.projects.verdicts import judge_again
@@ -30,7 +32,6 @@ _LIVE_LINES = {"npm_config_loglevel": "info"}
 
 _HINT = "--set install= skips it, --set install=COMMAND replaces it"
 _OFFLINE_HINT = f"sandboxes have no network by default; {_HINT}"
-_REACH = "Let this machine reach it, or configure its own client for a mirror that it reaches"
 _NOT_INSTALLED = "could not be installed; the tests run from the source tree"
 _LIST_FILES = ("git", "ls-files", "-z")
 _DEPENDENCY_FILE = re.compile(
@@ -58,18 +59,9 @@ def _find_tests(
     project = find_project(ctx, sandbox)
     if project.test is None:
         return without_tests(no_tests(project))
-    shown = f"{project}\n{_without_index(project, ctx)}".strip()
+    shown = f"{project}\n{unreached_index(project, ctx)}".strip()
     found = replace(NodeResult.success(shown), facts={PROJECT_FACT: project.fact})
     return missing_installer(project, ctx, sandbox) or found
-
-
-def _without_index(project: Project, ctx: RunContext) -> str:
-    """Return a line if the project's package index cannot be reached, else ""."""
-    if has_network(ctx) or ctx.installs is None or project.install is None:
-        return ""
-    index = index_of(project.kind)
-    reason = ctx.installs.unreachable(index) if index else ""
-    return f"the package index of {index} cannot be reached: {reason}" if reason else ""
 
 
 def find_dependency_files(_: RunContext, sandbox: Sandbox) -> NodeResult:
@@ -150,16 +142,34 @@ def _run_install(
     missing = missing_programs(result, sandbox)
     if project.install_optional and not required and not missing:
         return NodeResult.success(f"{_NOT_INSTALLED}\n\n{result.text}")
-    failed = command_result(result, project.install)
+    return _failed_install(result, missing, project, ctx)
+
+
+def _failed_install(
+    result: ExecResult, missing: tuple[str, ...], project: Project, ctx: RunContext
+) -> NodeResult:
+    failed = command_result(result, project.install or ())
+    lacks, hint = missing, _HINT if has_network(ctx) or ctx.installs is not None else _OFFLINE_HINT
     if missing:
-        error = f"{failed.error}: {missing_message(missing, project)} ({_HINT})"
-        return replace(NodeResult.failure(error, failed.output), lacks=missing)
-    if unreached := _without_index(project, ctx):
-        error = f"{failed.error}: {unreached}. {_REACH}, or {_HINT}"
-        lacks = (f"index of {project.kind}",)
-        return replace(NodeResult.failure(error, failed.output), lacks=lacks)
-    hint = _HINT if has_network(ctx) or ctx.installs is not None else _OFFLINE_HINT
-    return NodeResult.failure(f"{failed.error} ({hint})", failed.output)
+        reason = missing_message(missing, project)
+    elif reason := old_java(result):
+        lacks = ("java",)
+    elif reason := unreached_index(project, ctx):
+        lacks, reason = (f"index of {project.kind}",), f"{reason}. {REACH_INDEX}"
+    error = ": ".join(filter(None, (failed.error, reason)))
+    return replace(NodeResult.failure(f"{error} ({hint})", failed.output), lacks=lacks)
+
+
+def rebuild(base: str, ctx: RunContext, sandbox: Sandbox) -> None:
+    """Install again if files that the install compiled differ from the commit `base`.
+
+    Without a network, and with what the sandbox has: if that fails, the tests tell.
+    """
+    ctx = replace(ctx, installs=None)
+    project = find_project(ctx, sandbox)
+    changed = changed_since(base, sandbox)
+    if project.install_optional and any(is_compiled(project.kind, path) for path in changed):
+        _run_install(project, ctx, sandbox, env={}, required=False)
 
 
 def run_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:

@@ -9,8 +9,10 @@ import pytest
 
 from nodes.node_sandbox import NodeSandbox
 from nodes.projects.find import find_project
-from nodes.projects.work import install_project, require_tests, run_tests
+from nodes.projects.testing import exec_tests
+from nodes.projects.work import install_project, rebuild, require_tests, run_tests
 from sandbox.scripted import ScriptedSandbox
+from tests.support.git_repos import run_git
 from tests.support.workspace import context, do, folder, put_repo, write
 
 PASSING = "def test_it(): pass\n"
@@ -156,6 +158,10 @@ deps =
         ({"tox.ini": TOX, "ci.txt": ""}, ["--requirement", "ci.txt", "pytest", "responses<1"]),
         ({"test.txt": "hello", "requirements/ci.txt": ""}, []),
         ({"requirements/dev.txt": ""}, ["--requirement", "requirements/dev.txt"]),
+        (
+            {"requirements/dev.txt": "", "requirements/tests.txt": ""},
+            ["--requirement", "requirements/tests.txt"],
+        ),
         ({"dev-requirements.txt": ""}, ["--requirement", "dev-requirements.txt"]),
         ({"dev.txt": "", "pyproject.toml": "dependency-groups = 3\ntool.poetry.group = 'x'\n"}, []),
     ],
@@ -198,8 +204,52 @@ def test_a_failed_install_names_the_index_that_cannot_be_reached(sandbox: Script
     assert failed.lacks == ("index of ruby",)
 
 
+def test_libraries_that_could_not_be_fetched_are_not_the_agent_s_to_fix(
+    sandbox: ScriptedSandbox,
+) -> None:
+    put_repo(sandbox, {"requirements.txt": "zork\n", "test_a.py": "import zork.b\n" + PASSING})
+    tests = exec_tests(replace(context(sandbox), installs=NoIndex()), sandbox)
+    assert not tests.verdict
+    assert "the sandbox lacks zork; the package index of python" in (tests.result.error or "")
+
+
+def test_a_module_of_the_project_s_own_is_the_agent_s_to_fix(sandbox: ScriptedSandbox) -> None:
+    files = {"requirements.txt": "x\n", "shop/a.py": "", "test_a.py": "import shop.b\n" + PASSING}
+    put_repo(sandbox, files)
+    assert exec_tests(replace(context(sandbox), installs=NoIndex()), sandbox).verdict
+
+
+def test_a_build_for_a_java_that_the_sandbox_cannot_compile_is_named(
+    sandbox: ScriptedSandbox,
+) -> None:
+    said = "error: Source option 6 is no longer supported. Use 7 or later."
+    result = do(install_project, sandbox, {}, install=f"sh -c 'echo {said}; exit 1'")
+    assert "compiles for Java 6, and the JDK of the sandbox for 7 and later" in (result.error or "")
+    assert result.lacks == ("java",)
+
+
 def test_without_its_index_a_project_uses_what_the_image_has(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, {"Gemfile": "", ".rspec": ""})
     project = find_project(replace(context(sandbox), installs=NoIndex()), sandbox)
     assert project.install == ("bundle", "install", "--local")
     assert project.test == ("rspec",)
+
+
+SETUP = """
+import pathlib
+from setuptools import setup
+pathlib.Path("built.py").write_text(f"VALUE = {pathlib.Path('value.c').read_text()}")
+setup(name="shop", version="1.0", py_modules=["built"])
+"""
+
+
+def test_what_an_install_compiles_is_built_anew_after_a_change(sandbox: ScriptedSandbox) -> None:
+    place = put_repo(sandbox, {"setup.py": SETUP, "value.c": "1", ".gitignore": "built.py\n"})
+    base = run_git(place, "rev-parse", "HEAD")
+    assert do(install_project, sandbox, {}).status == "success"
+    write(sandbox, {"notes.txt": "no source"})
+    rebuild(base, context(sandbox), sandbox)
+    assert (place / "built.py").read_text() == "VALUE = 1"
+    write(sandbox, {"value.c": "2"})
+    rebuild(base, context(sandbox), sandbox)
+    assert (place / "built.py").read_text() == "VALUE = 2"

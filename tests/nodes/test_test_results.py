@@ -254,3 +254,37 @@ def test_the_runner_of_node_tells_results_by_test(sandbox: ScriptedSandbox) -> N
     write(sandbox, {"a.test.js": test})
     cases = exec_tests(context(sandbox, options={"test": f"{node} --test"}), sandbox).cases
     assert (cases["adds"].status, cases["buys"].status) == ("passed", "failed")
+
+
+ANT = """\
+test:
+    [junit] Running org.shop.TestCart
+    [junit] expected 3, got 4
+    [junit] Tests run: 9, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 0.3 sec
+    [junit] Test org.shop.TestCart FAILED
+    [junit] Running org.shop.TestPrice
+    [junit] Tests run: 2, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 sec
+     [java] 1) testSum(org.shop.TestSum)junit.framework.AssertionFailedError
+     [java] Tests run: 7,  Failures: 1,  Errors: 0
+
+BUILD SUCCESSFUL
+"""
+
+
+def test_failures_that_ant_reports_count_although_it_ends_with_0(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, {"out.txt": ANT})
+    tests = exec_tests(context(sandbox, options={"test": "cat out.txt"}), sandbox)
+    assert tests.result.error == ("'cat out.txt' ended with exit code 0, but 2 of its tests failed")
+    assert {name: case.status for name, case in tests.cases.items()} == {
+        "org.shop.TestCart": "failed",
+        "org.shop.TestPrice": "passed",
+        "testSum(org.shop.TestSum)": "failed",
+    }
+    assert "got 4" in tests.cases["org.shop.TestCart"].message
+
+
+def test_a_tap_plan_of_no_tests_is_no_passing_test(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, {"out.txt": "TAP version 13\n\n1..0\n# tests 0\n# pass  0\n\n# ok\n"})
+    tests = exec_tests(context(sandbox, options={"test": "cat out.txt"}), sandbox)
+    assert not tests.verdict
+    assert "no tests were found" in (tests.result.error or "")

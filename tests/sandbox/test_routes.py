@@ -1,9 +1,11 @@
 """Where the way out may lead: names by a rule, and addresses of the public internet."""
 
 import ipaddress
+import socket
 
 import pytest
 
+from sandbox import routes
 from sandbox.routes import AllowList, RouteRefused, is_own_address, is_public
 
 
@@ -72,3 +74,28 @@ def test_only_the_public_internet_is_public(address: str, public: bool) -> None:
 def test_this_machines_own_addresses_are_known() -> None:
     assert is_own_address("127.0.0.1")
     assert not is_own_address("192.0.2.254")
+
+
+def test_a_name_server_that_drops_a_query_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "_LOOK_UP_AGAIN_S", (0.0, 0.0))
+    answers = [socket.gaierror(socket.EAI_AGAIN, "try again"), [(0, 0, 0, "", ("1.1.1.1", 443))]]
+
+    def look_up(*_: object, **__: object) -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert AllowList(("example.org",)).resolve("example.org", 443) == ["1.1.1.1"]
+
+
+def test_a_name_that_does_not_resolve_is_an_outage_and_no_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def look_up(*_: object, **__: object) -> object:
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with pytest.raises(OSError, match="the name does not resolve"):
+        AllowList(("example.org",)).resolve("example.org", 443)
