@@ -15,6 +15,7 @@ from nodes.projects.ecosystems import ecosystems
 from nodes.projects.find import find_project
 from nodes.projects.leftovers import exec_without_traces
 from nodes.projects.missing import missing_message, missing_programs
+from nodes.projects.obstacles import version_obstacle
 from nodes.projects.options import time_limit_s
 from nodes.projects.runners import (
     OUTPUT_LIMIT,
@@ -77,6 +78,8 @@ def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
         result = _exec(command, project.cwd, limit_s, sandbox)
     missing = missing_programs(result, sandbox)
     reason = missing_message(missing, project) if missing else _no_verdict(result, limit_s)
+    if not result.ok and reason is None and (old := version_obstacle(result.text)):
+        missing, reason = (old.lacks,), old.message
     if reason:
         failed = NodeResult.failure(f"the tests could not be run: {reason}", result.text)
         return ProjectTestResult(replace(failed, lacks=missing), verdict=False)

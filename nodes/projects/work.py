@@ -19,6 +19,7 @@ from nodes.projects.missing import (
     missing_programs,
     missing_test_runner,
 )
+from nodes.projects.obstacles import install_obstacle
 from nodes.projects.testing import exec_tests, no_tests
 from nodes.projects.types import Project, sandbox_files
 from nodes.projects.verdicts import judge_again
@@ -159,6 +160,9 @@ def _run_install(
         lacks = (f"index of {project.kind}",)
         return replace(NodeResult.failure(error, failed.output), lacks=lacks)
     hint = _HINT if has_network(ctx) or ctx.installs is not None else _OFFLINE_HINT
+    if result.exit_code and (found := install_obstacle(result.text)):
+        error = f"{found.message} ({hint})"
+        return replace(NodeResult.failure(error, failed.output), lacks=(found.lacks,))
     return NodeResult.failure(f"{failed.error} ({hint})", failed.output)
 
 
