@@ -55,8 +55,8 @@ class NodeResult:
     parallel and compete nodes set `lanes`: the results of their inner nodes by name. `usage`,
     `turns`, `tool_calls` (number of calls by tool) and `decisions` describe agents. `facts` are
     for later nodes; agents cannot set them. `tests` are the results of the project's tests if the
-    node ran them and their runner tells results by test. `lacks` are programs and package indexes
-    that the sandbox does not have, if that is why the node failed.
+    node ran them and their runner tells results by test. `lacks` is what the sandbox does not
+    have, if that is why the node failed: programs, packages, package indexes, a display.
     """
 
     status: NodeStatus
@@ -127,7 +127,7 @@ class NodeReport:
     """One node in a run's report.
 
     `raised` is True if an exception ended the node, or a node inside it; `error` names it. `lacks`
-    are programs and package indexes that the sandbox does not have, if that is why it failed.
+    is what the sandbox does not have, if that is why the node failed.
     """
 
     name: str

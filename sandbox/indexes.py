@@ -2,7 +2,8 @@
 
 No host is named here. An index that this machine's own client is configured to use comes first;
 else the client in the sandbox is asked for its default. Passwords of this machine never enter a
-sandbox: an index that needs one is left out, and a notice names it.
+sandbox: an index that needs one is left out, and a notice names it. Folders of this machine
+(`file:`) beside an index are left out without a notice.
 """
 
 import re
@@ -103,7 +104,7 @@ def _pip_route(options: Mapping[str, str], default: DefaultHosts) -> Route:
     # the same names there.
     if main and (reason := _unusable("pip", main, secret)):
         return Route(notices=(reason,))
-    more, notices = _usable("pip", options.get("extra-index-url", "").split(), secret)
+    more, notices = _usable("pip", _on_a_server(options.get("extra-index-url", "").split()), secret)
     env = {"PIP_INDEX_URL": main, "UV_DEFAULT_INDEX": main} if main else {}
     if more:
         env |= {"PIP_EXTRA_INDEX_URL": " ".join(more), "UV_INDEX": " ".join(more)}
@@ -111,6 +112,10 @@ def _pip_route(options: Mapping[str, str], default: DefaultHosts) -> Route:
         env |= {"PIP_TRUSTED_HOST": trusted, "UV_INSECURE_HOST": trusted}
     first = (_host(main),) if main else default()
     return Route((*first, *map(_host, more)), env, notices=notices)
+
+
+def _on_a_server(urls: Collection[str]) -> list[str]:
+    return [url for url in urls if urlsplit(url).scheme != "file"]
 
 
 def _npm_route(options: Mapping[str, str], default: DefaultHosts) -> Route:

@@ -136,8 +136,8 @@ def run_request(
 
 
 def _exit_code(report: RunReport) -> int:
-    lacks_programs = any(node.lacks for node in report.nodes if node.status == "failure")
-    return Unavailable.exit_code if lacks_programs else EXIT_CODES.get(report.status, 1)
+    environment_lacks = any(node.lacks for node in report.nodes if node.status == "failure")
+    return Unavailable.exit_code if environment_lacks else EXIT_CODES.get(report.status, 1)
 
 
 def _execute(

@@ -13,7 +13,12 @@ from nodes.checks import has_tools
 from nodes.projects.options import PROJECT_OPTIONS
 from nodes.projects.show_tests import for_agent
 from nodes.projects.testing import ProjectTestResult, exec_tests
-from nodes.projects.verdicts import GOOD_OPTIONS, judge_again, judge_failing
+from nodes.projects.verdicts import (
+    GOOD_OPTIONS,
+    environment_message,
+    judge_again,
+    judge_failing,
+)
 from nodes.projects.work import install_project, rebuild, require_tests
 
 _PROMPTS = Path(__file__).parent / "prompts"
@@ -53,13 +58,8 @@ def _reproduced(verdicts: Verdicts, tests: ProjectTestResult) -> NodeResult:
         return NodeResult.success(f"{tests.result.error}\n\n{shown}")
     if not verdicts.environment:
         return NodeResult.success(f"{_NOTHING_TO_FIX}. Flaky: {', '.join(verdicts.flaky)}")
-    first = verdicts.environment[0]
-    return NodeResult.failure(
-        f"all {len(verdicts.environment)} failing tests fail because of the environment, the first "
-        f"is {first.name!r}: {first.message}. If they pass at an earlier commit, name it: "
-        f"--good REF",
-        shown,
-    )
+    failed = NodeResult.failure(environment_message(verdicts.environment), shown)
+    return replace(failed, lacks=tuple(dict.fromkeys(t.message for t in verdicts.environment)))
 
 
 def expect_fixed_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:

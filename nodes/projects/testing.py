@@ -16,6 +16,7 @@ from nodes.projects.find import find_project
 from nodes.projects.leftovers import exec_without_traces
 from nodes.projects.missing import missing_message, missing_programs, old_java
 from nodes.projects.missing_libraries import missing_libraries
+from nodes.projects.obstacles import version_obstacle
 from nodes.projects.options import time_limit_s
 from nodes.projects.runners import (
     OUTPUT_LIMIT,
@@ -115,6 +116,8 @@ def _obstacle(
         return ("java",), reason
     if reason := missing_libraries(result, cases, project, ctx, sandbox):
         return (f"index of {project.kind}",), reason
+    if not result.ok and (old := version_obstacle(result.text)):
+        return (old.lacks,), old.message
     return (), None
 
 

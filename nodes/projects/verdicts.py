@@ -1,11 +1,11 @@
 """Which failing tests are the agent's to fix, judged by test.
 
-A test that also fails at a commit known to be good, or for a missing tool, network or display, is
-called *environment*. A test that fails and then passes without a change is called *flaky*.
+A test that also fails at a commit known to be good, or for a missing tool, network, service or
+display, is called *environment*. A test that fails and then passes unchanged is called *flaky*.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from contracts.verdicts import FailedTest, Verdicts
 from nodes.changes import NamedCommit, check_out, earlier_commits, named_commit
 from nodes.checks import missing_programs_among
 from nodes.projects.cases import Case, Cases
+from nodes.projects.ecosystems import package_of
 from nodes.projects.show_tests import for_agent
 from nodes.projects.testing import ProjectTestResult, exec_tests
 
@@ -41,6 +42,13 @@ _SIGNS = {
         r"|could not connect to display|Missing X server or \$DISPLAY"
     ),
 }
+_SERVICES = {
+    "5432": "PostgreSQL", "3306": "MySQL", "6379": "Redis", "27017": "MongoDB", "5672": "RabbitMQ",
+    "9200": "Elasticsearch", "9092": "Kafka", "11211": "memcached", "1433": "SQL Server",
+}  # fmt: skip
+_NO_SERVICE = re.compile(r"(?i)refused|can't connect|could not connect")
+_PORT = re.compile(rf"\b({'|'.join(_SERVICES)})\b")
+_NO_TKINTER = re.compile(r"No module named '_?tkinter'")
 _LAUNCHES = re.compile(
     r"_execute_child(?:.|\n)*No such file or directory: ['\"]([\w.+-]+)['\"]"
     r"|spawn ([\w.+-]+) ENOENT|exec: \"([\w.+-]+)\": executable file not found in \$PATH"
@@ -222,10 +230,52 @@ def _signs(failing: Cases, sandbox: Sandbox) -> dict[str, str]:
     missing = missing_programs_among(sandbox, *programs) if programs else ()
     signs = {n: f"the sandbox has no {p}" for n, p in launched.items() if p and p in missing}
     for name, case in failing.items():
-        reason = next((why for why, sign in _SIGNS.items() if sign.search(case.message)), None)
-        if reason is not None:
+        if reason := _absent(case.message):
             signs.setdefault(name, reason)
     return signs
+
+
+def _absent(message: str) -> str | None:
+    """Return what the sandbox has not, if the message of a failing test says so."""
+    if port := _NO_SERVICE.search(message) and _PORT.search(message):
+        return f"there is no {_SERVICES[port[1]]} (port {port[1]})"
+    if _NO_TKINTER.search(message):
+        return "the sandbox has no tkinter"
+    return next((why for why, sign in _SIGNS.items() if sign.search(message)), None)
+
+
+def environment_message(tests: Sequence[FailedTest]) -> str:
+    """Return the error for a run whose failing tests are all of the environment."""
+    reasons = list(dict.fromkeys(test.message for test in tests))
+    count = "the failing test fails" if len(tests) == 1 else f"all {len(tests)} failing tests fail"
+    more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    return (
+        f"{count} because of the environment: {reasons[0]}{more}, as in {tests[0].name!r}. "
+        f"{_advice(reasons[0])}. If the code is the reason, name a commit where the tests pass: "
+        "--good REF"
+    )
+
+
+def _advice(reason: str) -> str:
+    """Return what a user can do about a reason of the environment."""
+    if reason == "there is no display":
+        return (
+            "Give them one: --set packages='xvfb xauth' --set test='xvfb-run -a COMMAND', where "
+            "COMMAND runs the tests"
+        )
+    if reason == "there is no network":
+        return (
+            "Leave these tests out with --set test=COMMAND, or name the hosts in [sandbox] egress"
+        )
+    if reason.startswith("there is no "):
+        return (
+            "A sandbox has no services: leave these tests out with --set test=COMMAND, or let "
+            "COMMAND start the service and --set packages=PACKAGE install it"
+        )
+    if program := reason.partition("the sandbox has no ")[2]:
+        package = package_of(program) or program
+        return f"Add the Debian package that has it: --set packages={package}"
+    return "What fails there too is not for the agent to fix"
 
 
 def _launched(message: str) -> str | None:

@@ -21,6 +21,7 @@ from nodes.projects.missing import (
     old_java,
 )
 from nodes.projects.missing_libraries import REACH_INDEX, unreached_index
+from nodes.projects.obstacles import install_obstacle
 from nodes.projects.testing import exec_tests, no_tests
 from nodes.projects.types import Project, sandbox_files
 from nodes.projects.verdicts import judge_again
@@ -156,6 +157,11 @@ def _failed_install(
         lacks = ("java",)
     elif reason := unreached_index(project, ctx):
         lacks, reason = (f"index of {project.kind}",), f"{reason}. {REACH_INDEX}"
+    elif result.exit_code and (found := install_obstacle(result.text)):
+        # The message says all that the exit code would.
+        return replace(
+            NodeResult.failure(f"{found.message} ({hint})", failed.output), lacks=(found.lacks,)
+        )
     error = ": ".join(filter(None, (failed.error, reason)))
     return replace(NodeResult.failure(f"{error} ({hint})", failed.output), lacks=lacks)
 

@@ -126,6 +126,63 @@ def test_fix_tests_does_not_fix_a_missing_compiler(sandbox: ScriptedSandbox) -> 
     assert agent.prompts == {}
 
 
+@pytest.mark.parametrize(
+    ("line", "lacks", "advice"),
+    [
+        ("subprocess.run(['no-such-pager'])", "the sandbox has no no-such-pager", "packages="),
+        ("raise OSError('no display name and no $DISPLAY')", "there is no display", "xvfb-run"),
+        ("raise OSError('Network is unreachable')", "there is no network", "[sandbox] egress"),
+        (
+            "raise OSError('connect ECONNREFUSED 127.0.0.1:5432')",
+            "there is no PostgreSQL (port 5432)",
+            "has no services",
+        ),
+        (
+            "raise ImportError(\"No module named 'tkinter'\")",
+            "the sandbox has no tkinter",
+            "python3-tk",
+        ),
+    ],
+)
+def test_fix_tests_ends_before_an_agent_when_only_the_environment_fails(
+    sandbox: ScriptedSandbox, line: str, lacks: str, advice: str
+) -> None:
+    put_repo(sandbox, {"test_a.py": f"import subprocess\ndef test_it():\n    {line}\n"})
+    agent = Agent(FIX)
+    report = run("fix-tests", sandbox, agent)
+    assert report.nodes[-1].lacks == (lacks,)
+    assert advice in (report.error or "")
+    assert agent.prompts == {}
+
+
+def test_fix_tests_prompts_with_a_refused_connection_of_the_project_itself(
+    sandbox: ScriptedSandbox,
+) -> None:
+    put_repo(sandbox, {"test_a.py": "def test_it(): raise OSError('refused, 127.0.0.1:8731')\n"})
+    agent = Agent()
+    run("fix-tests", sandbox, agent)
+    assert "127.0.0.1:8731" in agent.prompts["fix"]
+
+
+def test_fix_tests_does_not_fix_a_package_that_no_index_has(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, SHOP)
+    agent = Agent(FIX)
+    line = "echo ERROR: No matching distribution found for acme==2.1; exit 1"
+    report = run("fix-tests", sandbox, agent, install=line)
+    assert report.nodes[-1].lacks == ("acme==2.1",)
+    assert "no package index that the sandbox reaches has acme==2.1" in (report.error or "")
+    assert agent.prompts == {}
+
+
+def test_fix_tests_does_not_fix_a_version_that_the_sandbox_lacks(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, SHOP)
+    agent = Agent(FIX)
+    line = "echo 'go: go.mod requires go >= 1.99 (running go 1.23.5; GOTOOLCHAIN=local)'; exit 1"
+    report = run("fix-tests", sandbox, agent, test=line)
+    assert "the project needs Go 1.99, the sandbox has 1.23.5" in (report.error or "")
+    assert agent.prompts == {}
+
+
 ENDLESS = {"run.sh": "echo so far\nwhile true; do sleep 1; done\n"}
 
 

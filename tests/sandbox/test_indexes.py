@@ -72,9 +72,15 @@ def test_an_index_that_needs_a_password_is_named_and_left_out(
     assert "hunter2" not in repr(found)
 
 
-def test_a_folder_of_this_machine_is_named_and_left_out() -> None:
+def test_a_folder_of_this_machine_beside_an_index_is_left_out_silently() -> None:
     found = route("python", pip={"extra-index-url": f"file:///srv/wheels {MIRROR}"})
     assert found.hosts == ("default.example:443", "mirror.example:8443")
+    assert found.notices == ()
+
+
+def test_a_folder_of_this_machine_as_the_only_index_is_named_and_left_out() -> None:
+    found = route("python", pip={"index-url": "file:///srv/wheels"})
+    assert found.hosts == ()
     assert "file:///srv/wheels" in found.notices[0]
 
 
