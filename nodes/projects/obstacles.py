@@ -21,9 +21,9 @@ class _Sign(NamedTuple):
 
     line: str
     says: str
+    lacks: str = "lock file"
 
 
-_NAMING = ("package", "host", "wants", "why")
 _WORD = r"[^\s'\"`,]{1,120}"
 _LOCK = "the lock file is broken or does not fit the manifest: renew it with {0} and commit it"
 _IMAGE = "an image of your own can have it ([sandbox] image, see docs/how-to/image.md)"
@@ -35,12 +35,13 @@ _INDEX = (
 
 
 def _version(line: str, tool: str) -> _Sign:
-    return _Sign(line, f"the project needs {tool} {{wants}}, the sandbox has {{has}}: {_IMAGE}")
+    says = f"the project needs {tool} {{wants}}, the sandbox has {{has}}: {_IMAGE}"
+    return _Sign(line, says, tool.lower())
 
 
 def _package(line: str, client: str) -> _Sign:
     says = f"no package index that the sandbox reaches has {{package}}: {_INDEX.format(client)}"
-    return _Sign(line, says)
+    return _Sign(line, says, "{package}")
 
 
 def _lock(line: str, command: str) -> _Sign:
@@ -52,19 +53,29 @@ _NETWORK = (
         rf"403 No way to (?P<host>{_WORD}?): (?P<why>[^'\")\n]{{1,120}})",
         "the sandbox could not reach {host} ({why}): look at this machine's network and at the "
         "index that its package client is configured to use",
+        "{host}",
     ),
     _Sign(
         rf"502 (?P<host>{_WORD}) cannot be reached: (?P<why>[^'\")\n]{{1,120}})",
         "the sandbox could not reach {host} ({why}): look at this machine's network and proxy",
+        "{host}",
     ),
     _Sign(
         r"(?P<why>Temporary failure in name resolution|getaddrinfo (?:EAI_AGAIN|ENOTFOUND)"
         r"|Could not resolve host|Network is unreachable|dial tcp: lookup |UnknownHostException)",
         "it needs a host that the sandbox does not reach ({why}): name it in [sandbox] egress, "
         "see docs/how-to/image.md",
+        "network",
     ),
 )
 _VERSIONS = (
+    _Sign(
+        r"(?:Source|Target) option (?P<wants>[\d.]+) is no longer supported\. Use (?P<has>[\d.]+) "
+        r"or later",
+        "the build compiles for Java {wants}, and the JDK of the sandbox for {has} and later: "
+        f"raise the version, or use an older JDK: {_IMAGE}",
+        "java",
+    ),
     _version(
         r"requires a different Python: (?P<has>[\d.]+\S{0,9}) not in '(?P<wants>[^'\n]{1,60})'",
         "Python",
@@ -115,7 +126,7 @@ _PACKAGES = (
     _package(rf"Could not find artifact (?P<package>{_WORD}) in", "Maven"),
 )
 # Without a network, clients say of every package that no index has it.
-_INSTALL = (*_NETWORK, *_VERSIONS, *_LOCKS, *_PACKAGES)
+_INSTALL = (*_VERSIONS, *_NETWORK, *_LOCKS, *_PACKAGES)
 
 
 def install_obstacle(text: str) -> Obstacle | None:
@@ -133,6 +144,5 @@ def _find(text: str, signs: tuple[_Sign, ...]) -> Obstacle | None:
     for sign in signs:
         if found := re.search(sign.line, plain, re.MULTILINE):
             groups = {name: one_line(value) for name, value in found.groupdict().items()}
-            named = next((groups[name] for name in _NAMING if name in groups), "lock file")
-            return Obstacle(named, sign.says.format(**groups))
+            return Obstacle(sign.lacks.format(**groups), sign.says.format(**groups))
     return None

@@ -18,10 +18,9 @@ from nodes.projects.missing import (
     missing_message,
     missing_programs,
     missing_test_runner,
-    old_java,
 )
 from nodes.projects.missing_libraries import REACH_INDEX, unreached_index
-from nodes.projects.obstacles import install_obstacle
+from nodes.projects.obstacles import install_obstacle, version_obstacle
 from nodes.projects.testing import exec_tests, no_tests
 from nodes.projects.types import Project, sandbox_files
 from nodes.projects.verdicts import judge_again
@@ -30,6 +29,9 @@ INSTALL_TIMEOUT_S = 1800.0
 
 _LIVE_LINES = {"npm_config_loglevel": "info"}
 """npm and pnpm tell nothing until the end unless they are asked to."""
+
+_NO_RETRIES = {"npm_config_fetch_retries": "0", "PIP_RETRIES": "0"}
+"""For an index that cannot be reached: npm would try for more than a minute."""
 
 _HINT = "--set install= skips it, --set install=COMMAND replaces it"
 _OFFLINE_HINT = f"sandboxes have no network by default; {_HINT}"
@@ -126,11 +128,12 @@ def _run_install(
 ) -> NodeResult:
     if project.install is None:
         return NodeResult.skipped("nothing to install")
+    patience = _NO_RETRIES if unreached_index(project, ctx) else {}
     result = exec_without_traces(
         Command(
             argv=project.install,
             cwd=project.cwd,
-            env={**project.env, **_LIVE_LINES, **env},
+            env={**project.env, **_LIVE_LINES, **patience, **env},
             timeout_s=INSTALL_TIMEOUT_S,
         ),
         sandbox,
@@ -150,19 +153,16 @@ def _failed_install(
     result: ExecResult, missing: tuple[str, ...], project: Project, ctx: RunContext
 ) -> NodeResult:
     failed = command_result(result, project.install or ())
-    lacks, hint = missing, _HINT if has_network(ctx) or ctx.installs is not None else _OFFLINE_HINT
+    lacks, error = missing, failed.error
+    hint = _HINT if has_network(ctx) or ctx.installs is not None else _OFFLINE_HINT
     if missing:
-        reason = missing_message(missing, project)
-    elif reason := old_java(result):
-        lacks = ("java",)
+        error = f"{error}: {missing_message(missing, project)}"
+    elif found := version_obstacle(result.text):
+        lacks, error = (found.lacks,), found.message
     elif reason := unreached_index(project, ctx):
-        lacks, reason = (f"index of {project.kind}",), f"{reason}. {REACH_INDEX}"
-    elif result.exit_code and (found := install_obstacle(result.text)):
-        # The message says all that the exit code would.
-        return replace(
-            NodeResult.failure(f"{found.message} ({hint})", failed.output), lacks=(found.lacks,)
-        )
-    error = ": ".join(filter(None, (failed.error, reason)))
+        lacks, error = (f"index of {project.kind}",), f"{error}: {reason}. {REACH_INDEX}"
+    elif found := install_obstacle(result.text):
+        lacks, error = (found.lacks,), found.message
     return replace(NodeResult.failure(f"{error} ({hint})", failed.output), lacks=lacks)
 
 

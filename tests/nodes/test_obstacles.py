@@ -23,18 +23,18 @@ NODE = (
         (PROXY, "pypi.example", "could not reach pypi.example (the name does not resolve"),
         (
             "npm ERR! request failed, reason: getaddrinfo EAI_AGAIN r.example",
-            "getaddrinfo EAI_AGAIN",
+            "network",
             "egress",
         ),
         (
             "ERROR: Package 'newer' requires a different Python: 3.11.2 not in '>=3.13'",
-            ">=3.13",
+            "python",
             "needs Python >=3.13, the sandbox has 3.11.2",
         ),
-        (NODE, ">=24", "needs Node >=24, the sandbox has v18.20.4"),
+        (NODE, "node", "needs Node >=24, the sandbox has v18.20.4"),
         (
             "Your Ruby version is 3.1.2, but your Gemfile specified ~> 3.3",
-            "~> 3.3",
+            "ruby",
             "needs Ruby ~> 3.3, the sandbox has 3.1.2",
         ),
         ("ERROR: No matching distribution found for acme==2.1", "acme==2.1", "machine's own pip"),

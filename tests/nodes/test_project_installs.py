@@ -253,3 +253,21 @@ def test_what_an_install_compiles_is_built_anew_after_a_change(sandbox: Scripted
     write(sandbox, {"value.c": "2"})
     rebuild(base, context(sandbox), sandbox)
     assert (place / "built.py").read_text() == "VALUE = 2"
+
+
+def test_npm_does_not_retry_an_index_that_cannot_be_reached(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, {"package.json": '{"dependencies": {"ms": "2"}}'})
+    ctx = replace(context(sandbox), installs=NoIndex())
+    line = "echo retries $npm_config_fetch_retries; exit 1"
+    failed = install_project(replace(ctx, options={"install": line}), sandbox)
+    assert "retries 0" in failed.output
+
+
+def test_a_wrong_version_is_named_before_an_index_that_cannot_be_reached(
+    sandbox: ScriptedSandbox,
+) -> None:
+    put_repo(sandbox, {"package.json": '{"dependencies": {"ms": "2"}}'})
+    ctx = replace(context(sandbox), installs=NoIndex())
+    said = "error: Source option 6 is no longer supported. Use 7 or later."
+    ctx = replace(ctx, options={"install": f"sh -c 'echo {said}; exit 1'"})
+    assert install_project(ctx, sandbox).lacks == ("java",)
