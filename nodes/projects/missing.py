@@ -45,9 +45,6 @@ class _Sign(NamedTuple):
 
 _CMAKE_FAILED = r"^-- Configuring incomplete, errors occurred!"
 _NPM_ENOENT = r"^npm (?:ERR!|error) code ENOENT$"
-_OLD_JAVA = re.compile(
-    r"(?:Source|Target) option (\S+) is no longer supported\. Use (\S+) or later"
-)
 _TOX_FAILED = r"^  \S+: FAIL"
 _SIGNS = (
     _Sign(rf"^\S*make(?:\[\d+\])?: {_NAME}: (?:No such file or directory|Command not found)$"),
@@ -113,17 +110,6 @@ def missing_programs(result: ExecResult, sandbox: Sandbox) -> tuple[str, ...]:
         return ()
     named = dict.fromkeys(_named_programs(result))
     return missing_programs_among(sandbox, *named) if named else ()
-
-
-def old_java(result: ExecResult) -> str:
-    """Return why a build for a Java that the sandbox's JDK no longer knows cannot work, or ""."""
-    found = None if result.ok else _OLD_JAVA.search(result.text)
-    if found is None:
-        return ""
-    return (
-        f"the build compiles for Java {found[1]}, and the JDK of the sandbox for {found[2]} and "
-        "later: use an image with an older JDK (docs/how-to/image.md), or raise the version"
-    )
 
 
 def missing_message(missing: tuple[str, ...], project: Project) -> str:

@@ -81,6 +81,11 @@ _VERSIONS = (
         "Node",
     ),
     _version(
+        r"(?:Source|Target) option (?P<wants>\S+) is no longer supported\. "
+        r"Use (?P<has>\S+ or later)",
+        "a JDK for Java",
+    ),
+    _version(
         r"Your Ruby version is (?P<has>[\d.]+), but your Gemfile specified (?P<wants>[^\n]{1,60})",
         "Ruby",
     ),

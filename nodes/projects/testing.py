@@ -14,7 +14,7 @@ from nodes.projects.cases import Cases
 from nodes.projects.ecosystems import ecosystems
 from nodes.projects.find import find_project
 from nodes.projects.leftovers import exec_without_traces
-from nodes.projects.missing import missing_message, missing_programs, old_java
+from nodes.projects.missing import missing_message, missing_programs
 from nodes.projects.missing_libraries import missing_libraries
 from nodes.projects.obstacles import version_obstacle
 from nodes.projects.options import time_limit_s
@@ -112,8 +112,6 @@ def _obstacle(
     """Return what the sandbox lacks for these tests, and the reason, or None."""
     if missing := missing_programs(result, sandbox):
         return missing, missing_message(missing, project)
-    if reason := old_java(result):
-        return ("java",), reason
     if reason := missing_libraries(result, cases, project, ctx, sandbox):
         return (f"index of {project.kind}",), reason
     if not result.ok and (old := version_obstacle(result.text)):

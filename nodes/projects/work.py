@@ -18,7 +18,6 @@ from nodes.projects.missing import (
     missing_message,
     missing_programs,
     missing_test_runner,
-    old_java,
 )
 from nodes.projects.missing_libraries import REACH_INDEX, unreached_index
 from nodes.projects.obstacles import install_obstacle
@@ -153,8 +152,6 @@ def _failed_install(
     lacks, hint = missing, _HINT if has_network(ctx) or ctx.installs is not None else _OFFLINE_HINT
     if missing:
         reason = missing_message(missing, project)
-    elif reason := old_java(result):
-        lacks = ("java",)
     elif reason := unreached_index(project, ctx):
         lacks, reason = (f"index of {project.kind}",), f"{reason}. {REACH_INDEX}"
     elif result.exit_code and (found := install_obstacle(result.text)):

@@ -219,15 +219,6 @@ def test_a_module_of_the_project_s_own_is_the_agent_s_to_fix(sandbox: ScriptedSa
     assert exec_tests(replace(context(sandbox), installs=NoIndex()), sandbox).verdict
 
 
-def test_a_build_for_a_java_that_the_sandbox_cannot_compile_is_named(
-    sandbox: ScriptedSandbox,
-) -> None:
-    said = "error: Source option 6 is no longer supported. Use 7 or later."
-    result = do(install_project, sandbox, {}, install=f"sh -c 'echo {said}; exit 1'")
-    assert "compiles for Java 6, and the JDK of the sandbox for 7 and later" in (result.error or "")
-    assert result.lacks == ("java",)
-
-
 def test_without_its_index_a_project_uses_what_the_image_has(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, {"Gemfile": "", ".rspec": ""})
     project = find_project(replace(context(sandbox), installs=NoIndex()), sandbox)
