@@ -31,6 +31,8 @@ _WORDS: dict[CaseStatus, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 _STATUS = {word: status for status, words in _WORDS.items() for word in words}
+_SCORE = r"(?: \.{2,} \d+/\d+)?"
+"""How many tests of a file passed, which changes."""
 _TIME = r"(?: +\(?\d[\d.]*\s?m?s\)?)?"
 
 
@@ -58,7 +60,7 @@ _LINES = tuple(
         ("pytest", r"(?P<word>FAILED|ERROR) (?P<name>\S+\.py(?:::\S+)?)(?: - .*)?$"),
         ("unittest", rf"(?P<name>{_PYTHON_TEST}) \.\.\. .*?"
                      r"(?P<word>ok|FAIL|ERROR|skipped|expected failure|unexpected success)\b"),
-        ("tap", r" *(?P<word>ok|not ok)\b *\d* *-? *(?P<name>[^#]*?)"
+        ("tap", rf" *(?P<word>ok|not ok)\b *\d* *-? *(?P<name>[^#]*?){_SCORE}"
                 r"(?: +# (?:time=.*|(?P<aside>SKIP|TODO|skip|todo)\b.*))?$"),
     )
 )  # fmt: skip
@@ -88,7 +90,7 @@ _SECTIONS = (
     ),
     _Section(
         "tap",
-        re.compile(r" *not ok\b *\d* *-? *(?P<name>[^#]*?)(?: +# time=.*)?$"),
+        re.compile(rf" *not ok\b *\d* *-? *(?P<name>[^#]*?){_SCORE}(?: +# time=.*)?$"),
         "---",
         re.compile(r" *\.\.\.$|(?:ok|not ok)\b"),
     ),
