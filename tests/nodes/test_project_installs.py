@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts.sandbox import EXCLUDES
 from nodes.node_sandbox import NodeSandbox
 from nodes.projects.find import find_project
 from nodes.projects.testing import exec_tests
@@ -244,3 +245,14 @@ def test_what_an_install_compiles_is_built_anew_after_a_change(sandbox: Scripted
     write(sandbox, {"value.c": "2"})
     rebuild(base, context(sandbox), sandbox)
     assert (place / "built.py").read_text() == "VALUE = 2"
+
+
+def test_what_an_install_made_does_not_change_what_the_project_is(
+    sandbox: ScriptedSandbox,
+) -> None:
+    place = put_repo(sandbox, {"configure.ac": "", "autogen.sh": "touch configure Makefile\n"})
+    run_git(place, "config", "core.excludesFile", f"{sandbox.work_dir}/{EXCLUDES}")
+    before = find_project(context(sandbox), sandbox)
+    made = "sh -c 'touch configure Makefile'"
+    assert do(install_project, sandbox, {}, install=made).status == "success"
+    assert find_project(context(sandbox), sandbox) == before
