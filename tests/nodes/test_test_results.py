@@ -101,7 +101,8 @@ ok 3 - buys # SKIP no shop
         ),
         (TAP, {"adds": "failed", "subtracts": "passed", "buys": "skipped"}),
         (
-            "not ok test/a.js ............ 1/2\n    Command: node a.js\nok test/b.js ... 2/2\n",
+            "not ok test/a.js ............ 1/2\n    Command: node a.js\n    TAP version 13\n"
+            "    not ok 1 adds\n      ---\n      ...\n\n    1..2\nok test/b.js ... 2/2\n",
             {"test/a.js": "failed", "test/b.js": "passed"},
         ),
         (
