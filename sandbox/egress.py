@@ -27,7 +27,8 @@ from sandbox.relay import CHUNK, relay
 from sandbox.routes import AllowList, RouteRefused
 from sandbox.upstream import connect_upstream, upstream_proxy
 
-MAX_CONNECTIONS = 128
+MAX_CONNECTIONS = 512
+"""More than a forwarded port takes at once: further ones wait there, and none is reset here."""
 HEAD_S = 15.0
 """Seconds in which a client must send its request, and again its TLS ClientHello."""
 CONNECT_S = 15.0

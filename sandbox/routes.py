@@ -3,7 +3,9 @@
 import ipaddress
 import re
 import socket
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,7 +13,8 @@ from contracts.errors import OptionInvalid
 
 HTTP, HTTPS = 80, 443
 _LOOK_UP_AGAIN_S = (0.2, 0.6)
-"""Waits before a name is looked up again: name servers drop some of many queries at once."""
+"""Waits before a name is looked up again, if the name server did not answer."""
+_LOOKED_UP_FOR_S = 10.0
 
 _RULE = re.compile(r"((?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)(?::([0-9]{1,5}))?")
 # Translators send packets for these addresses to the IPv4 address in the last 32 bits.
@@ -54,6 +57,8 @@ class AllowList:
     ) -> None:
         self._trusted = tuple(parse_rule(rule) for rule in trusted)
         self._rules = (*(parse_rule(rule) for rule in allow), *self._trusted)
+        self._locks: defaultdict[tuple[str, int], threading.Lock] = defaultdict(threading.Lock)
+        self._looked_up: dict[tuple[str, int], tuple[float, list[str] | OSError]] = {}
         self._networks = tuple(parse_network(address) for address in addresses)
 
     def is_trusted(self, host: str, port: int) -> bool:
@@ -78,7 +83,7 @@ class AllowList:
             RouteRefused: it resolves only to addresses that are not allowed.
             OSError: it does not resolve. That may pass: name servers drop queries under load.
         """
-        addresses = _look_up(host, port)
+        addresses = self._look_up(host, port)
         if self.is_trusted(host, port):
             return addresses
         reachable = [address for address in addresses if self._may_reach(address)]
@@ -88,6 +93,23 @@ class AllowList:
                 "internet; the operator can allow such addresses"
             )
         return reachable
+
+    def _look_up(self, host: str, port: int) -> list[str]:
+        """Return the addresses of the host; all connections of some seconds share a query.
+
+        An install opens a hundred connections at once: name servers drop queries at that rate.
+        """
+        with self._locks[host, port]:
+            until, found = self._looked_up.get((host, port), (0.0, []))
+            if time.monotonic() > until:
+                try:
+                    found = _look_up(host, port)
+                except OSError as error:
+                    found = error
+                self._looked_up[host, port] = (time.monotonic() + _LOOKED_UP_FOR_S, found)
+        if isinstance(found, OSError):
+            raise found
+        return found
 
     def _may_reach(self, text: str) -> bool:
         address = ipaddress.ip_address(text.partition("%")[0])

@@ -61,7 +61,7 @@ def fix_tests(project: FieldProject, repository: Path, home: Path, api: str) -> 
     ran = [n for n in report.nodes if n.status != "skipped"] if report else []
     took = {n.name: n.duration_ms / 1000 for n in ran}
     return FieldRun(
-        outcome=_outcome(done.returncode, agent_worked="fix" in took),
+        outcome=outcome_of(done.returncode, agent_worked="fix" in took),
         exit_code=done.returncode,
         seconds=seconds,
         phases={name: took[name] for name in _PHASES if name in took},
@@ -86,7 +86,8 @@ def harness(
     )
 
 
-def _outcome(exit_code: int, *, agent_worked: bool) -> Outcome:
+def outcome_of(exit_code: int, *, agent_worked: bool) -> Outcome:
+    """Return the outcome of a run with this exit code."""
     if exit_code == 0 and agent_worked:
         return "green"
     return "told" if exit_code in _BAD_INPUT_OR_UNAVAILABLE and not agent_worked else "failed"

@@ -42,7 +42,9 @@ _PYTEST_NONE = 5
 _PYTEST_ERROR = re.compile(r"^(?:\x1b\[[\d;]*m)*ERROR: (.*)", re.MULTILINE)
 _CONFTEST_BROKEN = "ImportError while loading conftest"
 _PLUGIN_MISSING = re.compile(r"Error importing plugin \"\S+\": No module named \S+\s*\Z")
-_UNITTEST_NONE = re.compile(r"\nRan 0 tests in [\d.]+s\n\n(OK|NO TESTS RAN)\s*\Z")
+_NO_TESTS = re.compile(
+    r"\nRan 0 tests in [\d.]+s\n\n(OK|NO TESTS RAN)\s*\Z|^No tests were found!!!$", re.MULTILINE
+)
 _TAP_NONE = re.compile(r"^1\.\.0\s*(# tests 0\s*)?$", re.MULTILINE)
 _KILLED = 128
 """A command with a higher exit code was ended by a signal, perhaps before its last test."""
@@ -148,7 +150,7 @@ def _no_verdict(result: ExecResult, limit_s: float) -> str | None:
     text = result.text
     no_pytest_tests = result.exit_code == _PYTEST_NONE and "no tests ran in" in text
     no_tap_tests = result.ok and _TAP_NONE.search(text) and not text_cases(text)
-    if _UNITTEST_NONE.search(text) or no_pytest_tests or no_tap_tests:
+    if _NO_TESTS.search(text) or no_pytest_tests or no_tap_tests:
         return "no tests were found"
     return None if result.ok else _pytest_refusal(result.exit_code, text)
 

@@ -31,6 +31,9 @@ _WORDS: dict[CaseStatus, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 _STATUS = {word: status for status, words in _WORDS.items() for word in words}
+_SCORE = r"(?: \.{2,} \d+/\d+)?"
+"""How many tests of a file passed, which changes."""
+_TAP_BEGINS = re.compile(r" +TAP version \d+$")
 _TIME = r"(?: +\(?\d[\d.]*\s?m?s\)?)?"
 
 
@@ -58,7 +61,7 @@ _LINES = tuple(
         ("pytest", r"(?P<word>FAILED|ERROR) (?P<name>\S+\.py(?:::\S+)?)(?: - .*)?$"),
         ("unittest", rf"(?P<name>{_PYTHON_TEST}) \.\.\. .*?"
                      r"(?P<word>ok|FAIL|ERROR|skipped|expected failure|unexpected success)\b"),
-        ("tap", r" *(?P<word>ok|not ok)\b *\d* *-? *(?P<name>[^#]*?)"
+        ("tap", rf" *(?P<word>ok|not ok)\b *\d* *-? *(?P<name>[^#]*?){_SCORE}"
                 r"(?: +# (?:time=.*|(?P<aside>SKIP|TODO|skip|todo)\b.*))?$"),
     )
 )  # fmt: skip
@@ -88,7 +91,7 @@ _SECTIONS = (
     ),
     _Section(
         "tap",
-        re.compile(r" *not ok\b *\d* *-? *(?P<name>[^#]*?)(?: +# time=.*)?$"),
+        re.compile(rf" *not ok\b *\d* *-? *(?P<name>[^#]*?){_SCORE}(?: +# time=.*)?$"),
         "---",
         re.compile(r" *\.\.\.$|(?:ok|not ok)\b"),
     ),
@@ -170,6 +173,8 @@ def _reader(runner: str) -> _Reader:
     def read(lines: Sequence[str]) -> Iterator[tuple[str, Case]]:
         if runner == "unittest":
             lines = _joined(lines)
+        if runner == "tap":
+            lines = list(_outer(lines))
         for line in lines:
             for found in filter(None, (pattern.match(line) for pattern in patterns)):
                 yield found["name"], _case(found.groupdict())
@@ -177,6 +182,22 @@ def _reader(runner: str) -> _Reader:
             yield from _details(section, lines)
 
     return read
+
+
+def _outer(lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines without the whole output of a failed file, which node-tap prints indented.
+
+    Of a file that passes it prints nothing: those tests would be missing after a repair.
+    """
+    inner = 0
+    for line in lines:
+        indent = len(line) - len(line.lstrip(" "))
+        if inner and line.strip() and indent < inner:
+            inner = 0
+        if not inner and _TAP_BEGINS.match(line):
+            inner = indent
+        if not inner:
+            yield line
 
 
 def _joined(lines: Sequence[str]) -> list[str]:

@@ -23,6 +23,13 @@ _CUT = ("(", "-path", "./.git/*", "-o", "-path", "*/node_modules/*", ")", "-prun
 _LIST = Command(
     argv=("find", ".", "-mindepth", "1", *_CUT, "-print0"), output_limit=8 * 1024 * 1024
 )
+_LIST_IGNORED = Command(
+    argv=(
+        "git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--others", "--ignored",
+        "--exclude-standard", "--directory",
+    ),
+    output_limit=8 * 1024 * 1024,
+)  # fmt: skip
 _NOT_ITS_OWN = re.compile(r"(^|/)(\.[^/]+|node_modules|vendor|third_party|testdata|fixtures)/")
 _TOP_LEVELS = 2
 
@@ -147,9 +154,12 @@ class ProjectFiles:
 
 
 def sandbox_files(sandbox: Sandbox) -> ProjectFiles:
-    """Return the files in the workspace."""
+    """Return the files in the workspace, without those that git ignores."""
     listed = sandbox.exec(_LIST, discard_output).stdout.decode("utf-8", "replace")
-    paths = frozenset(name.removeprefix("./") for name in listed.split("\0") if name)
+    found = (name.removeprefix("./") for name in listed.split("\0") if name)
+    # What an install made, such as `configure`, would be taken for another kind of project.
+    ignored = _ignored(sandbox)
+    paths = frozenset(path for path in found if not _is_below(path, ignored))
 
     def read(name: str) -> bytes:
         try:
@@ -158,6 +168,18 @@ def sandbox_files(sandbox: Sandbox) -> ProjectFiles:
             return b""
 
     return ProjectFiles(paths, read)
+
+
+def _ignored(sandbox: Sandbox) -> frozenset[str]:
+    """Return the files and folders that git does not track and ignores."""
+    listed = sandbox.exec(_LIST_IGNORED, discard_output)
+    names = listed.stdout.decode("utf-8", "replace").split("\0") if listed.ok else []
+    return frozenset(name.rstrip("/") for name in names if name)
+
+
+def _is_below(path: str, folders: frozenset[str]) -> bool:
+    parts = path.split("/")
+    return any("/".join(parts[:end]) in folders for end in range(1, len(parts) + 1))
 
 
 def table_at(data: object, *keys: str) -> ParsedTable:

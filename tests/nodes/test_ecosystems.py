@@ -38,6 +38,13 @@ def detected(files: dict[str, str], *, online: bool = True, **options: str) -> P
         ),
         ({"build.gradle": ""}, "java", "gradle --no-daemon --offline test"),
         ({"build.xml": '<project><target name="test"/></project>'}, "ant", "ant test"),
+        (
+            {"build.xml": '<target name="test"/><property name="javac.source" value="1.3"/>'},
+            "ant",
+            "ant -lib /usr/share/java/ecj.jar "
+            "-Dbuild.compiler=org.eclipse.jdt.core.JDTCompilerAdapter "
+            "-Dant.build.javac.source=1.6 test",
+        ),
         ({"configure.ac": "AC_INIT\n", "Makefile.am": ""}, "autotools", "make check"),
         ({"Gemfile": "", "spec/a_spec.rb": ""}, "ruby", "bundle exec rspec"),
         ({"x.gemspec": "", ".rspec": ""}, "ruby", "rspec"),

@@ -37,6 +37,11 @@ NODE = (
             "ruby",
             "needs Ruby ~> 3.3, the sandbox has 3.1.2",
         ),
+        (
+            "    [javac] error: Source option 6 is no longer supported. Use 7 or later.",
+            "java",
+            "compiles for Java 6, and the JDK of the sandbox for 7 and later",
+        ),
         ("ERROR: No matching distribution found for acme==2.1", "acme==2.1", "machine's own pip"),
         (
             "npm ERR! 404  '@acme/billing@1.0.0' is not in this registry.",

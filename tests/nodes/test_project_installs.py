@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts.sandbox import EXCLUDES
 from nodes.node_sandbox import NodeSandbox
 from nodes.projects.find import find_project
 from nodes.projects.testing import exec_tests
@@ -219,15 +220,6 @@ def test_a_module_of_the_project_s_own_is_the_agent_s_to_fix(sandbox: ScriptedSa
     assert exec_tests(replace(context(sandbox), installs=NoIndex()), sandbox).verdict
 
 
-def test_a_build_for_a_java_that_the_sandbox_cannot_compile_is_named(
-    sandbox: ScriptedSandbox,
-) -> None:
-    said = "error: Source option 6 is no longer supported. Use 7 or later."
-    result = do(install_project, sandbox, {}, install=f"sh -c 'echo {said}; exit 1'")
-    assert "compiles for Java 6, and the JDK of the sandbox for 7 and later" in (result.error or "")
-    assert result.lacks == ("java",)
-
-
 def test_without_its_index_a_project_uses_what_the_image_has(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, {"Gemfile": "", ".rspec": ""})
     project = find_project(replace(context(sandbox), installs=NoIndex()), sandbox)
@@ -271,3 +263,14 @@ def test_a_wrong_version_is_named_before_an_index_that_cannot_be_reached(
     said = "error: Source option 6 is no longer supported. Use 7 or later."
     ctx = replace(ctx, options={"install": f"sh -c 'echo {said}; exit 1'"})
     assert install_project(ctx, sandbox).lacks == ("java",)
+
+
+def test_what_an_install_made_does_not_change_what_the_project_is(
+    sandbox: ScriptedSandbox,
+) -> None:
+    place = put_repo(sandbox, {"configure.ac": "", "autogen.sh": "touch configure Makefile\n"})
+    run_git(place, "config", "core.excludesFile", f"{sandbox.work_dir}/{EXCLUDES}")
+    before = find_project(context(sandbox), sandbox)
+    made = "sh -c 'touch configure Makefile'"
+    assert do(install_project, sandbox, {}, install=made).status == "success"
+    assert find_project(context(sandbox), sandbox) == before

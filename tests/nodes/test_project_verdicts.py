@@ -171,7 +171,7 @@ def test_a_program_that_a_node_project_may_install_is_named_with_its_install(
 def test_tests_that_hang_fail_at_their_time_limit_with_what_they_printed(
     sandbox: ScriptedSandbox,
 ) -> None:
-    options = {"test": "echo so far && sleep 600", "test_timeout": "0.5"}
+    options = {"test": "echo so far && exec sleep 600", "test_timeout": "0.5"}
     ran = exec_tests(context(sandbox, options=options), sandbox)
     assert (ran.verdict, ran.result.status, ran.result.output) == (True, "failure", "so far")
     assert str(ran.result.error).startswith("the tests did not end within 0.5 s: ")

@@ -101,6 +101,11 @@ ok 3 - buys # SKIP no shop
         ),
         (TAP, {"adds": "failed", "subtracts": "passed", "buys": "skipped"}),
         (
+            "not ok test/a.js ............ 1/2\n    Command: node a.js\n    TAP version 13\n"
+            "    not ok 1 adds\n      ---\n      ...\n\n    1..2\nok test/b.js ... 2/2\n",
+            {"test/a.js": "failed", "test/b.js": "passed"},
+        ),
+        (
             '{"Action":"pass","Package":"a/b","Test":"TestX"}\n'
             '{"Action":"output","Package":"a/b","Test":"TestY","Output":"no"}\n'
             '{"Action":"fail","Package":"a/b","Test":"TestY"}\n',

@@ -2,11 +2,14 @@
 
 import ipaddress
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from sandbox import routes
 from sandbox.routes import AllowList, RouteRefused, is_own_address, is_public
+from tests.support.waiting import LONG_S
 
 
 @pytest.mark.parametrize(
@@ -99,3 +102,23 @@ def test_a_name_that_does_not_resolve_is_an_outage_and_no_refusal(
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     with pytest.raises(OSError, match="the name does not resolve"):
         AllowList(("example.org",)).resolve("example.org", 443)
+
+
+def test_a_name_is_looked_up_once_for_connections_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+    let_go = threading.Event()
+
+    def look_up(host: str, *_: object, **__: object) -> object:
+        asked.append(host)
+        let_go.wait(LONG_S)
+        return [(0, 0, 0, "", ("1.1.1.1", 443))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    ways_out = AllowList(("example.org",))
+    with ThreadPoolExecutor(9) as threads:
+        found = [threads.submit(ways_out.resolve, "example.org", 443) for _ in range(9)]
+        let_go.set()
+    assert {one.result()[0] for one in found} == {"1.1.1.1"}
+    assert asked == ["example.org"]
