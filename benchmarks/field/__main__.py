@@ -19,7 +19,7 @@ from flows.services import prefect_server
 
 
 class FieldResult(BaseModel, frozen=True, extra="forbid"):
-    """What became of a project; without runs it could not be fetched."""
+    """The runs of one project; if there are none, `not_fetched` says why."""
 
     name: str
     version: str
@@ -69,8 +69,8 @@ def _results(projects: Collection[FieldProject]) -> Iterator[FieldResult]:
                 print(f"{number}/{len(projects)} {project.name} {project.version}", flush=True)
                 yield _both(project, home, api)
         finally:
-            harness(("env", "prune", "--all"), Path(folder), {"HARNESS_HOME": str(home)})
-            server.down()
+            for command in (("env", "prune", "--all"), ("down",)):
+                harness(command, Path(folder), {"HARNESS_HOME": str(home)})
 
 
 def _both(project: FieldProject, home: Path, api: str) -> FieldResult:

@@ -7,8 +7,10 @@ changes. Every command imports this module, so it imports nothing of Harness but
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,9 +21,16 @@ _PREFIX = "harness-commands"
 
 def execute_forked(arguments: Sequence[str]) -> None:
     """Execute the command in a fork and end this process likewise; return if it cannot be."""
-    status = run_forked(server_name(os.environ), arguments)
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:  # a Ctrl-C ends this process without a traceback
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    name = ""
+    with suppress(OSError, RuntimeError):  # no home or no current folder: the command says so
+        name = server_name(os.environ)
+    status = run_forked(name, arguments) if name else None
     if status is not None:
         end_like(status)
+    signal.signal(signal.SIGINT, before)
 
 
 def server_name(env: Mapping[str, str]) -> str:

@@ -39,14 +39,21 @@ def run_forked(name: str, arguments: Sequence[str]) -> int | None:
 
     Return None if there is no such server, or if it would not do the same as a new process.
     """
-    with socket.socket(socket.AF_UNIX) as server, suppress(OSError):
+    with socket.socket(socket.AF_UNIX) as server:
+        fork = _ask(server, name, arguments)
+        return None if fork is None else _status(server, fork)
+
+
+def _ask(server: socket.socket, name: str, arguments: Sequence[str]) -> int | None:
+    """Return a pidfd of the fork that executes the arguments; None if there is none."""
+    with suppress(OSError):
         server.connect(f"\0{name}")
         peer(server)
         given = json.dumps({"arguments": arguments, "env": dict(os.environ)}).encode()
         socket.send_fds(server, (SIZE.pack(len(given)),), _STREAMS)
         server.sendall(given)
         _, found, _, _ = socket.recv_fds(server, 1, 1)
-        return _status(server, found[0]) if found else None
+        return found[0] if found else None
     return None
 
 
@@ -102,9 +109,9 @@ def _status(server: socket.socket, fork: int) -> int:
             signal.signal(sign, forward)
     if signal.getsignal(signal.SIGTSTP) != signal.SIG_IGN:
         signal.signal(signal.SIGTSTP, stop)
-    received = server.recv(STATUS.size)
-    if received:
-        return int(STATUS.unpack(received)[0])
+    with suppress(ConnectionError):
+        if received := server.recv(STATUS.size):
+            return int(STATUS.unpack(received)[0])
     # The fork server died. Wait for the fork; its status cannot be known.
     select.select([fork], [], [])
     return 1 << 8

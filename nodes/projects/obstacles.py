@@ -10,7 +10,7 @@ from nodes.text import one_line, strip_control_characters
 
 
 class Obstacle(NamedTuple):
-    """What the sandbox lacks, in a word, and one line for the user with what to do."""
+    """The name of what the sandbox lacks, and a line that tells the user what to do."""
 
     lacks: str
     message: str

@@ -29,7 +29,7 @@ def env(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mapping[str
         wait_until(lambda: listens(name))
         yield env
         stop_servers()
-        assert server.wait() == 0
+        assert server.wait() in {0, -signal.SIGKILL}
 
 
 def run(
@@ -99,6 +99,32 @@ def test_a_signal_to_the_command_ends_its_fork(
         it.send_signal(sign)
         assert it.wait() in {-sign, 130}
         wait_until(lambda: forks(env) == [server])
+
+
+def test_a_command_is_not_executed_again_when_its_fork_server_dies(
+    env: Mapping[str, str], tmp_path: Path
+) -> None:
+    (server,) = forks(env)
+    code = "import os, time\nopen('begun', 'a').write('x')\nwhile not os.path.exists('end'):\n"
+    (tmp_path / "slow.py").write_text(f"{code}    time.sleep(0.05)\n")
+    argv = (*COMMAND, "run", "slow.py:it", "--repo", "/nowhere")
+    with Popen(argv, env=env, cwd=tmp_path, stderr=subprocess.PIPE) as it:
+        wait_until((tmp_path / "begun").exists)
+        os.kill(server, signal.SIGKILL)
+        (tmp_path / "end").touch()
+        assert it.wait() == 1, "how it ended is not known"
+    assert (tmp_path / "begun").read_text() == "x"
+
+
+def test_a_home_that_leads_nowhere_is_told_in_one_line(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = "import os; os.rmdir(os.getcwd()); from app.start import main; main()"
+    argv = (sys.executable, "-P", "-c", code, "runs", "list")
+    env = {**os.environ, "HARNESS_HOME": "relative"}
+    ended = subprocess.run(argv, cwd=gone, env=env, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: ")
 
 
 def test_the_server_ends_after_an_idle_time(own_home: Path) -> None:
