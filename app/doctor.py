@@ -73,7 +73,8 @@ def _home(settings: Settings) -> str:
 
 def _docker(_: Settings) -> str:
     with docker_engine().client("look for the engine") as client:
-        return f"{client.version()['Version']} at {docker_engine().url}"
+        version = client.version()
+    return f"{version['Components'][0]['Name']} {version['Version']} at {docker_engine().url}"
 
 
 def _image(settings: Settings) -> str:

@@ -203,14 +203,14 @@ class DockerSandbox:
             if image == self._spec.image:
                 raise
             raise SandboxLost(f"the snapshot {image!r} is gone") from error
-        link = self._greet()
         self._engine.start(self.container_id)
+        link = self._greet()
         link.wait_for_hello()
         for port, connect in self._forwards.items():
             PortForward(link, connect).open_port(port)
 
     def _greet(self) -> SupervisorClient:
-        """Attach to the container's stream and send the hello, which waits for the supervisor."""
+        """Attach to the container's stream and send the hello."""
         self._link = SupervisorClient(self._engine.attach(self.container_id))
         self._link.send_hello(ttl_s=self._spec.ttl_s, disk_mb=self._spec.limits.disk_mb)
         return self._link

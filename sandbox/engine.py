@@ -1,5 +1,7 @@
 """The Docker engine: everything that creates or removes containers and images.
 
+Podman's service answers the same requests; each comment that names it is about a difference.
+
 Each operation has a client of its own, because a docker-py session is not made for several
 threads; connecting costs a millisecond. docker-py is imported when it is first needed.
 """
@@ -9,7 +11,9 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
 
 from contracts.errors import DockerUnavailable, ImageUnavailable, SandboxLost
 from sandbox.docker_stream import ByteStream, attach
@@ -17,6 +21,8 @@ from sandbox.docker_stream import ByteStream, attach
 if TYPE_CHECKING:
     from docker import DockerClient
 
+_PODMAN = "Podman Engine"
+_SECCOMP = "seccomp="
 _TIMEOUT_S = 120
 _DEFAULT_URL = "unix:///var/run/docker.sock"
 
@@ -33,6 +39,7 @@ class DockerEngine:
 
     def __init__(self) -> None:
         self._version: str | None = None
+        self._is_podman = False
 
     @property
     def url(self) -> str:
@@ -42,12 +49,17 @@ class DockerEngine:
     def create(self, flags: Mapping[str, object]) -> str:
         """Create a container, not started, and return its id.
 
+        A security option `seccomp=PATH` names a profile on this machine, as for the docker command.
+
         Raises:
             ImageUnavailable, DockerUnavailable.
             SandboxLost: the engine refuses.
         """
         with self.client(f"create a container of {flags['image']!r}") as client:
-            return str(client.containers.create(**flags).id)
+            options = flags.get("security_opt")
+            if isinstance(options, list) and not self._is_podman:  # Podman reads the file itself
+                options = [_with_profile(option) for option in options]
+            return str(client.containers.create(**{**flags, "security_opt": options}).id)
 
     def start(self, container: str) -> None:
         """Start a container.
@@ -59,7 +71,7 @@ class DockerEngine:
             client.api.start(container)
 
     def attach(self, container: str) -> ByteStream:
-        """Return the stream of the container's main process, preferably before `start`.
+        """Return the stream of the running container's main process.
 
         Raises:
             SandboxLost, DockerUnavailable.
@@ -86,9 +98,13 @@ class DockerEngine:
             try:
                 client.api.remove_container(container, force=True, v=True)
             except APIError as error:
-                if error.status_code != 409:  # another caller is removing it
+                if error.status_code == 409:  # another caller is removing it
+                    client.api.wait(container, condition="removed")
+                elif self._is_podman:  # it fails if the container ends by itself at this moment
+                    client.api.wait(container, condition="not-running")
+                    client.api.remove_container(container, force=True, v=True)
+                else:
                     raise
-                client.api.wait(container, condition="removed")
 
     def commit(self, container: str, labels: Mapping[str, str]) -> str:
         """Save the container's files as an image and return its id.
@@ -97,8 +113,10 @@ class DockerEngine:
             SandboxLost, DockerUnavailable.
         """
         with self.client(f"keep the files of container {container[:12]}") as client:
-            made = client.api.commit(container, conf={"Labels": dict(labels)})
-            return str(made["Id"])
+            # Podman removes unnamed parents along with an image: snapshots that are still needed.
+            name = f"harness-snapshot-{uuid4().hex}" if self._is_podman else None
+            made = client.api.commit(container, name, changes=_label_lines(labels))
+            return _image_id(made["Id"])
 
     def tag(self, image: str, name: str) -> None:
         """Give an image a name, such as `repository:tag`."""
@@ -114,7 +132,7 @@ class DockerEngine:
         """
         with self.client(f"look at image {name[:60]}") as client:
             found = client.api.inspect_image(name)
-        return ImageInfo(str(found["Id"]), int(found["Size"]))
+        return ImageInfo(_image_id(found["Id"]), int(found["Size"]))
 
     def layers(self, image: str) -> int:
         """Return the number of layers of an image."""
@@ -141,23 +159,26 @@ class DockerEngine:
                     f"ENV {name}={json.dumps(value)}"
                     for name, _, value in (pair.partition("=") for pair in env)
                 ]
-                changes += [f"LABEL {json.dumps(k)}={json.dumps(v)}" for k, v in labels.items()]
+                changes += _label_lines(labels)
                 said = target.api.import_image_from_stream(
                     source.api.export(container), changes=changes
                 )
         finally:
             self.remove(container)
-        return _imported(said)
+        return imported_image(said)
 
     def remove_image(self, image: str) -> bool:
         """Remove an image; return False if it is still in use, True if it was gone already."""
-        from docker.errors import APIError, ImageNotFound
+        from docker.errors import APIError, NotFound
 
         with self.client(f"remove image {image[:19]}") as client:
             try:
+                if self._is_podman:  # it refuses to remove an image by its id if it has two names
+                    for name in client.api.inspect_image(image)["RepoTags"][1:]:
+                        client.api.remove_image(name)
                 # Pruning would remove untagged parents too: older snapshots that are still needed.
                 client.api.remove_image(image, noprune=True)
-            except ImageNotFound:
+            except NotFound:
                 return True
             except APIError as error:
                 if error.status_code != 409:
@@ -178,7 +199,9 @@ class DockerEngine:
             if self._version is None:
                 _check_socket(self.url)
                 with closing(_connect(constants.MINIMUM_DOCKER_API_VERSION)) as client:
-                    self._version = str(client.api.version(api_version=False)["ApiVersion"])
+                    version = client.api.version(api_version=False)
+                self._is_podman = _PODMAN in (part["Name"] for part in version["Components"])
+                self._version = str(version["ApiVersion"])
             client = _connect(self._version)
         except (errors.DockerException, RequestException, OSError, ValueError) as error:
             raise _unreachable(self.url, error) from error
@@ -223,9 +246,26 @@ def _connect(version: str) -> "DockerClient":
     return client
 
 
-def _imported(said: str) -> str:
+def _with_profile(option: str) -> str:
+    """Return a security option with a seccomp profile's text instead of its path."""
+    if not option.startswith(_SECCOMP):
+        return option
+    return _SECCOMP + Path(option.removeprefix(_SECCOMP)).read_text()
+
+
+def _label_lines(labels: Mapping[str, str]) -> list[str]:
+    """Return the labels as lines of a Dockerfile."""
+    return [f"LABEL {json.dumps(name)}={json.dumps(value)}" for name, value in labels.items()]
+
+
+def _image_id(given: str) -> str:
+    """Return the id with its algorithm, which some of Podman's answers leave out."""
+    return f"sha256:{given.removeprefix('sha256:')}"
+
+
+def imported_image(said: str) -> str:
     """Return the id of the image that an import created."""
     last = json.loads(said.strip().splitlines()[-1])
     if "status" not in last:
         raise SandboxLost(f"the engine could not import a snapshot: {last}")
-    return str(last["status"])
+    return _image_id(last["status"])

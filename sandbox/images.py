@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from contracts.errors import ImageUnavailable
-from sandbox.engine import DockerEngine
+from sandbox.engine import DockerEngine, imported_image
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -169,7 +169,8 @@ def _build(
         events = client.api.build(
             path=place,
             dockerfile=image.files[0],
-            buildargs={"BASE": base, **_package_arguments(image)},
+            # The id, as Podman would look for a name without a registry in Docker's.
+            buildargs={"BASE": client.images.get(base).id, **_package_arguments(image)},
             labels={RECIPE_LABEL: image.recipe(), PACKAGES_LABEL: " ".join(image.packages)},
             tag=image.name,
             network_mode="host",  # what the host can reach; also without a bridge
@@ -253,7 +254,9 @@ def _bootstrap(client: "DockerClient", on_line: OnLine) -> str:
         on_line("mmdebstrap: putting a minimal Debian together")
         _run(("mmdebstrap", "--quiet", "--variant=minbase", *_NO_DOCS, "bookworm", tar), on_line)
         repository, tag = _BOOTSTRAPPED.split(":")
-        client.api.import_image_from_file(tar, repository=repository, tag=tag)
+        # Podman's import takes no tag.
+        image = imported_image(client.api.import_image_from_file(tar))
+        client.api.tag(image, repository, tag)
     return _BOOTSTRAPPED
 
 

@@ -1,7 +1,7 @@
 """Containers and snapshots left by processes that died, found by label and never by name."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from sandbox.spec import (
     RUN_ID_LABEL,
 )
 
+_LABELS = {OWNER_LABEL, RUN_ID_LABEL, CREATOR_LABEL, DEADLINE_LABEL}
 _LOOKS = 4
 _SETTLE_S = 0.3
 
@@ -112,19 +113,22 @@ def remove_checkpoints(
         images = [image for image in images if not engine.remove_image(image)]
 
 
-def _filters(owner: str | None) -> dict[str, list[str]]:
-    owner_filter = OWNER_LABEL if owner is None else f"{OWNER_LABEL}={owner}"
-    return {"label": [owner_filter, RUN_ID_LABEL, CREATOR_LABEL, DEADLINE_LABEL]}
+def _filters(owner: str | None) -> dict[str, str]:
+    # One label only: Podman finds no image by several.
+    return {"label": OWNER_LABEL if owner is None else f"{OWNER_LABEL}={owner}"}
 
 
 def _infos(found: list[dict[str, object]], kind: str) -> tuple[SandboxInfo, ...]:
     newest_first = sorted(found, key=lambda entry: str(entry["Created"]), reverse=True)
-    return tuple(_info(entry, kind) for entry in newest_first)
+    infos = (_info(entry, kind) for entry in newest_first)
+    return tuple(info for info in infos if info is not None)
 
 
-def _info(entry: dict[str, object], kind: str) -> SandboxInfo:
+def _info(entry: Mapping[str, object], kind: str) -> SandboxInfo | None:
+    """Return what the labels say, or None if it does not have all of ours."""
     labels = entry["Labels"]
-    assert isinstance(labels, dict)  # noqa: S101  the filter asked for four of them
+    if not isinstance(labels, dict) or not labels.keys() >= _LABELS:
+        return None
     return SandboxInfo(
         id=str(entry["Id"]),
         kind=kind,

@@ -108,7 +108,7 @@ def create_flags(spec: SandboxSpec) -> dict[str, object]:
         "cap_drop": ["ALL"],
         "cap_add": ["SETUID", "SETGID", "KILL"],
         # The old profile of Debian's Docker allows io_uring, among others.
-        "security_opt": ["no-new-privileges", f"seccomp={_SECCOMP.read_text()}"],
+        "security_opt": ["no-new-privileges", f"seccomp={_SECCOMP}"],
         # The stream would be written to a file of the host without limit.
         "log_config": {"type": "none"},
         "healthcheck": {"test": ["NONE"]},

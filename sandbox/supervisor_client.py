@@ -57,7 +57,7 @@ class SupervisorClient:
         self._reader.start()
 
     def send_hello(self, *, ttl_s: float, disk_mb: int) -> None:
-        """Send time and disk limit to the supervisor, preferably before it starts.
+        """Send time and disk limit to the supervisor, which may still be starting.
 
         Raises:
             SandboxLost: the stream ended.
