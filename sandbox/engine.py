@@ -197,7 +197,7 @@ class DockerEngine:
 
         try:
             if self._version is None:
-                _check_socket(self.url)
+                _check_address(self.url)
                 with closing(_connect(constants.MINIMUM_DOCKER_API_VERSION)) as client:
                     version = client.api.version(api_version=False)
                 self._is_podman = _PODMAN in (part["Name"] for part in version["Components"])
@@ -221,8 +221,19 @@ class DockerEngine:
                 client.close()
 
 
-def _check_socket(url: str) -> None:
-    """Raise OSError if no process listens on the Unix socket of this URL."""
+def _check_address(url: str) -> None:
+    """Raise OSError if no process listens on the Unix socket of this URL.
+
+    Raises:
+        DockerUnavailable: the URL is one of SSH, over which docker-py has no stream for a sandbox.
+    """
+    if url.startswith("ssh://"):
+        host = url.removeprefix("ssh://")
+        raise DockerUnavailable(
+            f"DOCKER_HOST is {url}: a sandbox needs the engine's socket. Forward it with "
+            f"`ssh -nNT -L /tmp/engine.sock:/var/run/docker.sock {host} &`, and set "
+            "DOCKER_HOST=unix:///tmp/engine.sock"
+        )
     path = url.removeprefix("unix://")
     if path != url:
         with socket.socket(socket.AF_UNIX) as probe:  # docker-py would leak a socket

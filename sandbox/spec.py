@@ -76,6 +76,8 @@ class SandboxSpec(BaseModel, frozen=True, extra="forbid"):
     ttl_s: float = Field(default=4 * 3600.0, gt=0)
     """Seconds after which the container stops by itself."""
     work_dir: str = WORK_DIR
+    runtime: str | None = None
+    """OCI runtime of the engine, such as `runsc`; None: the engine's default."""
 
 
 def create_flags(spec: SandboxSpec) -> dict[str, object]:
@@ -93,6 +95,7 @@ def create_flags(spec: SandboxSpec) -> dict[str, object]:
     argv = supervisor_argv(spec.ttl_s)
     return {
         "image": spec.image,
+        "runtime": spec.runtime,
         "entrypoint": argv[:1],
         "command": argv[1:],
         "stdin_open": True,

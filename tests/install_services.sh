@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs what some tests need beside Python, where root has apt: Chromium (without it the set-up
-# ends with exit code 3), PostgreSQL and Redis (tests of those are skipped without them).
+# ends with exit code 3), PostgreSQL, Redis, Podman and gVisor (tests of those are skipped without
+# them).
 set -uo pipefail
 
 can_install() { [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; }
@@ -22,6 +23,11 @@ if ! has_browser; then
     echo "harness: the browser tests need Chromium: install the package chromium" >&2
     exit 3
 fi
+has_engines() { command -v podman > /dev/null && command -v runsc > /dev/null; }
+
 if ! has_services && can_install; then
     install postgresql redis-server || true
+fi
+if ! has_engines && can_install; then
+    install --no-install-recommends podman runsc || true
 fi

@@ -55,6 +55,8 @@ class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
 
     image: str | None = None
     """Image to start from; it needs python3, git and a user with uid 1000. None: the base image."""
+    runtime: str | None = None
+    """OCI runtime that the engine starts sandboxes with, such as `runsc`. None: its default."""
     limits: SandboxLimits = SandboxLimits()
     """Limits of memory, processors, processes and disk of one sandbox."""
     ttl_s: int = Field(default=6 * 3600, ge=60)

@@ -117,6 +117,7 @@ def _spec(settings: Settings, run_id: str, image: str) -> SandboxSpec:
         run_id=run_id,
         ttl_s=settings.sandbox.ttl_s,
         limits=settings.sandbox.limits,
+        runtime=settings.sandbox.runtime,
     )
 
 

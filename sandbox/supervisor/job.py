@@ -11,6 +11,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -60,8 +61,9 @@ class Job:
     def share(self, end: int, mode: int) -> None:
         """Let the job's processes, and no others, open this end of a pipe."""
         os.setgroups([self.tree.mark])  # chown to one of our groups needs no capability
-        os.fchown(end, -1, self.tree.mark)
-        os.fchmod(end, mode)
+        with suppress(PermissionError):  # gVisor's pipes have no owner: nothing can reopen them
+            os.fchown(end, -1, self.tree.mark)
+            os.fchmod(end, mode)
 
     def begin(self, request: dict[str, Any], counted: KernelCounts, beside: Iterable[Job]) -> None:
         self.began_at = self.ended_at = time.monotonic()

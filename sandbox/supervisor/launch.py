@@ -43,6 +43,7 @@ class Launcher:
     def __init__(self) -> None:
         os.setresgid(AGENT, AGENT, AGENT)
         self._score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        self._may_lower_score = self._can_lower_score()
         self._env = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
 
     def start(
@@ -66,9 +67,21 @@ class Launcher:
         except BlockingIOError as error:  # the limit of processes
             raise LaunchFailed(126, f"no process can be started: {error.strerror}") from error
 
+    def _can_lower_score(self) -> bool:
+        """Return whether a raised score can be lowered again; gVisor refuses that."""
+        os.pwrite(self._score, b"1", 0)
+        try:
+            os.pwrite(self._score, b"0", 0)
+        except PermissionError:
+            return False
+        return True
+
     @contextmanager
     def _killed_first(self) -> Iterator[None]:
         """Have the kernel kill processes started meanwhile before us when memory runs out."""
+        if not self._may_lower_score:
+            yield
+            return
         os.pwrite(self._score, b"500", 0)
         try:
             yield

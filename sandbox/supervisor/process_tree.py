@@ -60,25 +60,36 @@ def marked_processes(*, zombies: bool = False) -> list[tuple[int, int]]:
     A process that is born meanwhile may be missing; `has_orphans` finds it.
     """
     found = []
-    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):  # noqa: PTH208  no pathlib
+    for pid in pids():
         mark, alive = read_mark(pid)
         if mark and (zombies or alive):
             found.append((pid, mark))
     return found
 
 
+def pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  no pathlib
+
+
 def read_mark(pid: int) -> tuple[int, bool]:
     """Return the mark of a process (0: none), and whether any of its threads lives."""
-    try:
-        with open(f"/proc/{pid}/status", "rb", buffering=0) as file:  # noqa: PTH123  no pathlib
-            status = file.read()
-    except (FileNotFoundError, ProcessLookupError):
+    status = read_status(pid)
+    if not status:
         return 0, False
     groups = status_field(status, b"Groups").split()
     mark = int(groups[0]) if len(groups) == 1 and pid != 1 else 0
     ended = status_field(status, b"State")[:1] in (b"Z", b"X")
     ended = ended and int(status_field(status, b"Threads") or 1) < 2
     return mark if FIRST_MARK <= mark < FIRST_MARK + MARKS else 0, not ended
+
+
+def read_status(pid: int) -> bytes:
+    """Return what the kernel says of a process; nothing if it is gone."""
+    try:
+        with open(f"/proc/{pid}/status", "rb", buffering=0) as file:  # noqa: PTH123  no pathlib
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def status_field(status: bytes, name: bytes) -> bytes:
@@ -97,9 +108,15 @@ def has_orphans(leaders: Container[int], other_marks: Container[int]) -> bool:
 
 
 def children() -> set[int]:
-    """Return the children of process 1, orphans of jobs included."""
-    with open("/proc/1/task/1/children", "rb", buffering=0) as file:  # noqa: PTH123  no pathlib
-        return set(map(int, file.read().split()))
+    """Return the children of process 1, orphans of jobs included.
+
+    gVisor has no such list; there they are found among all processes.
+    """
+    try:
+        with open("/proc/1/task/1/children", "rb", buffering=0) as file:  # noqa: PTH123  no pathlib
+            return set(map(int, file.read().split()))
+    except FileNotFoundError:
+        return {pid for pid in pids() if status_field(read_status(pid), b"PPid") == b"1"}
 
 
 def signal_user(uid: int, number: int) -> None:

@@ -126,3 +126,11 @@ def test_the_container_stops_by_itself_after_its_ttl(engine: DockerEngine) -> No
         with pytest.raises(SandboxLost):
             stack.enter_context(DockerSandbox.start(engine, spec)).exec(SLEEP)
         wait_until(lambda: list_sandboxes(engine, "harness-tests-ttl") == ())
+
+
+def test_an_engine_by_ssh_is_refused_with_the_command_that_forwards_its_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "ssh://me@build-host")
+    with pytest.raises(DockerUnavailable, match=r"ssh -nNT -L \S+ me@build-host"):
+        DockerEngine().has("any")

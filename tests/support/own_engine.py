@@ -39,7 +39,7 @@ def make_certificates(place: Path) -> None:
 class OwnEngine:
     """A dockerd whose state is in `place`; it can die and come back."""
 
-    def __init__(self, place: Path, bridge: str) -> None:
+    def __init__(self, place: Path, bridge: str, options: tuple[str, ...] = ()) -> None:
         self._place = place
         url = f"tcp://127.0.0.1:{free_port()}"
         self.env: Mapping[str, str] = {
@@ -49,7 +49,7 @@ class OwnEngine:
             "dockerd", "--data-root", f"{place}/data", "--exec-root", f"{place}/exec",
             "--pidfile", f"{place}/pid", "--bridge", bridge, "--iptables=false",
             "--host", url, "--tlsverify", "--tlscacert", "ca.pem",
-            "--tlscert", "server-cert.pem", "--tlskey", "server-key.pem",
+            "--tlscert", "server-cert.pem", "--tlskey", "server-key.pem", *options,
         )  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -104,13 +104,16 @@ class OwnEngine:
 
 
 @contextmanager
-def own_engine(place: Path) -> Iterator[OwnEngine]:
-    """A running engine. Its place is short, as sockets are there; its images are in memory."""
+def own_engine(place: Path, *options: str) -> Iterator[OwnEngine]:
+    """A running engine. Its place is short, as sockets are there; its images are in memory.
+
+    `options` are more options of dockerd.
+    """
     make_certificates(place)
     (place / "data").mkdir()
     subprocess.run(("mount", "-t", "tmpfs", "harness", place / "data"), check=True)
     with _bridge() as bridge:
-        engine = OwnEngine(place, bridge)
+        engine = OwnEngine(place, bridge, options)
         try:
             engine.start()
             yield engine
