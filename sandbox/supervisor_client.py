@@ -1,6 +1,7 @@
 """The host's end of the stream to one supervisor, for many calls at once."""
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -52,6 +53,7 @@ class SupervisorClient:
         self._lock = threading.Lock()
         self._inboxes = {0: ReceiveQueue()}
         self._lost: str | None = None
+        self._ttl_s = self._ends_at = math.inf
         self._notes = bytearray()
         self._reader = threading.Thread(target=self._read, name="sandbox-link", daemon=True)
         self._reader.start()
@@ -62,6 +64,7 @@ class SupervisorClient:
         Raises:
             SandboxLost: the stream ended.
         """
+        self._ttl_s, self._ends_at = ttl_s, time.monotonic() + ttl_s
         self.send(wire.encode(HELLO, 0, HELLO_PAYLOAD.pack(ttl_s, disk_mb)))
 
     def wait_for_hello(self) -> None:
@@ -178,13 +181,18 @@ class SupervisorClient:
                     else:
                         self._dispatch(frames.feed(piece))
             frames.end()
-            self._lose("the sandbox ended: its container or its supervisor is gone")
+            self._lose(self._why_it_ended())
         except OSError as error:
             self._lose(f"the stream to the sandbox broke: {error}")
         except SandboxLost as error:
             self._lose(str(error))
         except Exception as error:  # noqa: BLE001  the thread's last door: callers wait for a word
             self._lose(f"the stream to the sandbox cannot be read: {error!r}")
+
+    def _why_it_ended(self) -> str:
+        if time.monotonic() >= self._ends_at:  # the supervisor counts from the hello's arrival
+            return f"the sandbox reached its time limit of {self._ttl_s:g} s ([sandbox] ttl_s)"
+        return "the sandbox ended: its container or its supervisor is gone"
 
     def _dispatch(self, frames: Iterator[Frame]) -> None:
         for frame in frames:

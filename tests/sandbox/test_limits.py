@@ -308,7 +308,8 @@ def test_a_command_past_its_time_is_killed(tight: DockerSandbox) -> None:
     assert sh(tight, "sleep 900", timeout_s=0.3).timed_out
 
 
-def test_a_sandbox_past_its_time_is_gone(engine: DockerEngine) -> None:
+def test_a_sandbox_past_its_time_is_gone_and_names_the_setting(engine: DockerEngine) -> None:
     spec = SandboxSpec(image=BASE_IMAGE, owner=OWNER, run_id="test", ttl_s=2)
-    with pytest.raises(SandboxLost), DockerSandbox.start(engine, spec) as sandbox:
+    past = r"time limit of 2 s \(\[sandbox\] ttl_s\)"
+    with pytest.raises(SandboxLost, match=past), DockerSandbox.start(engine, spec) as sandbox:
         sh(sandbox, "sleep 900")
