@@ -45,8 +45,9 @@ _PROXIES = (
 )  # fmt: skip
 _CA_FILES = (
     "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT",
-    "NODE_EXTRA_CA_CERTS", "npm_config_cafile",
+    "NODE_EXTRA_CA_CERTS", "npm_config_cafile", "CARGO_HTTP_CAINFO",
 )  # fmt: skip
+_JAVA_OPTIONS = ("MAVEN_OPTS", "GRADLE_OPTS")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +274,9 @@ def open_egress(
 
 
 def egress_env(port: int, *, ca_file: str | None = None) -> dict[str, str]:
-    """Return the variables that make pip, npm, git, curl and apt use the proxy at this port."""
+    """Return the variables that make clients of package indexes, git and curl use this port."""
     proxy, here = f"http://127.0.0.1:{port}", "localhost,127.0.0.1"
     env = dict.fromkeys(_PROXIES, proxy) | {"NO_PROXY": here, "no_proxy": here}
+    java = (f"-D{s}.proxyHost=127.0.0.1 -D{s}.proxyPort={port}" for s in ("http", "https"))
+    env |= dict.fromkeys(_JAVA_OPTIONS, " ".join(java))
     return env | ({} if ca_file is None else dict.fromkeys(_CA_FILES, ca_file))

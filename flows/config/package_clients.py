@@ -1,4 +1,4 @@
-"""How pip and npm on this machine are configured, read from their files and variables."""
+"""How package clients on this machine are configured, read from their files and variables."""
 
 import ssl
 from collections.abc import Iterator, Mapping
@@ -9,14 +9,28 @@ from pathlib import Path
 from urllib.request import getproxies
 
 from flows.config.environment import environment
+from flows.config.package_client_files import (
+    bundler_options,
+    cargo_options,
+    composer_options,
+    go_options,
+    maven_options,
+)
 from sandbox.indexes import ClientSettings
 
 _PIP_SECTIONS = ("global", "install")
+_OTHERS = {
+    "cargo": cargo_options,
+    "go": go_options,
+    "maven": maven_options,
+    "bundler": bundler_options,
+    "composer": composer_options,
+}
 _CERTIFICATES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
 
 
 def client_settings() -> ClientSettings:
-    """Return the options of this machine's pip and npm. A file that cannot be read is left out."""
+    """Return the options of this machine's clients. A file that cannot be read is left out."""
     env = environment()
     pip = dict(_pip_options(env))
     npm = dict(_npm_options(env))
@@ -27,8 +41,11 @@ def client_settings() -> ClientSettings:
     everything = (*own, *([Path(usual)] if usual and own else []))
     proxy = pip.get("proxy") or npm.get("https-proxy") or npm.get("proxy")
     proxies = {**({"https": proxy, "http": proxy} if proxy else {}), **getproxies()}
+    others = {client: dict(options(env)) for client, options in _OTHERS.items()}
     return ClientSettings(
-        pip=pip, npm=npm, certificates=tuple(dict.fromkeys(everything)), proxies=proxies
+        options={"pip": pip, "npm": npm, **others},
+        certificates=tuple(dict.fromkeys(everything)),
+        proxies=proxies,
     )
 
 

@@ -66,7 +66,7 @@ class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
     kept at least as long as its approvals are pending."""
     egress: tuple[str, ...] = ()
     """Hosts that commands may access, such as `*.example.org`, and package indexes by name
-    (`python`, `node`). Empty: no network but for installs."""
+    (`python`, `rust`). Empty: no network but for installs."""
     install_network: bool | None = None
     """Installs may reach the package indexes of the project, until the first agent works. None:
     yes, unless `image` is set."""

@@ -7,7 +7,8 @@ from contracts.sandbox import Sandbox
 from flows.config.package_clients import client_settings
 from flows.config.settings import SandboxSettings
 from sandbox.egress import EgressProxy, OnEvent, open_egress
-from sandbox.indexes import INDEXES, ClientSettings, Route, certificates, find_route
+from sandbox.index_routes import Route
+from sandbox.indexes import INDEXES, ClientSettings, certificates, find_route
 
 
 def why_unreachable(sandbox: Sandbox, index: str) -> str:

@@ -15,7 +15,7 @@ from flows.runs.request import ResolvedRequest
 from nodes.types import Preflight
 from sandbox.egress import OnEvent
 from sandbox.environments import Environment, EnvironmentStore
-from sandbox.indexes import Route
+from sandbox.index_routes import Route
 from sandbox.repos import BaseCommit
 
 MB = 1 << 20

@@ -1,49 +1,60 @@
 """Package indexes: this machine's own configuration is used inside, its passwords are not."""
 
+import json
 import socket
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from contracts.sandbox import Command, ExecResult
 from sandbox.egress import EgressProxy
-from sandbox.indexes import INDEXES, NPMRC, ClientSettings, Route, certificates, find_route
+from sandbox.index_routes import (
+    BUNDLE_CONFIG,
+    COMPOSER_HOME,
+    GEMRC,
+    NPMRC,
+    Route,
+)
+from sandbox.indexes import INDEXES, ClientSettings, certificates, find_route
 from sandbox.routes import AllowList, RouteRefused
 from sandbox.scripted import ScriptedSandbox
 from sandbox.upstream import upstream_proxy
 
 MIRROR = "https://mirror.example:8443/simple"
+SECRET = "https://ann:hunter2@mirror.example/simple"
+CLIENTS = {
+    "python": "pip", "node": "npm", "go": "go", "rust": "cargo", "java": "maven", "ruby": "bundler",
+    "php": "composer",
+}  # fmt: skip
 
 
-def route(
-    name: str, *, pip: Mapping[str, str] | None = None, npm: Mapping[str, str] | None = None
-) -> Route:
-    """The way to one index, in a sandbox whose clients have the default `default.example`."""
+def route(name: str, *, printed: str = "https://default.example/x\n", **options: str) -> Route:
+    """The way to one index, in a sandbox whose client prints this when it is asked for defaults."""
 
     class Asked(ScriptedSandbox):
         def exec(self, command: Command, on_output: object = None) -> ExecResult:
-            return ExecResult(exit_code=0, stdout=b"https://default.example/x\n")
+            home = command.argv[-1].endswith('"$HOME"')
+            return ExecResult(exit_code=0, stdout=b"/home/a" if home else printed.encode())
 
     with Asked() as sandbox:
-        return find_route([name], ClientSettings(pip=pip or {}, npm=npm or {}), sandbox)
+        return find_route([name], ClientSettings(options={CLIENTS[name]: options}), sandbox)
 
 
-def test_without_configuration_the_hosts_are_those_of_the_client() -> None:
-    assert route("python") == Route(("default.example:443",))
-    assert route("node") == Route(("default.example:443",))
+@pytest.mark.parametrize("name", sorted(INDEXES))
+def test_without_configuration_the_hosts_are_those_of_the_client(name: str) -> None:
+    assert route(name) == Route(("default.example:443",))
 
 
 def test_the_index_that_pip_of_this_machine_uses_is_used_inside() -> None:
-    found = route("python", pip={"index-url": MIRROR, "trusted-host": "mirror.example"})
+    found = route("python", **{"index-url": MIRROR, "trusted-host": "mirror.example"})
     assert found.hosts == ("mirror.example:8443",)
     assert found.env["PIP_INDEX_URL"] == MIRROR
     assert found.env["PIP_TRUSTED_HOST"] == "mirror.example"
 
 
 def test_the_registry_of_an_npm_scope_is_used_inside() -> None:
-    found = route("node", npm={"@shop:registry": "https://shop.example/npm/"})
+    found = route("node", **{"@shop:registry": "https://shop.example/npm/"})
     assert found.hosts == ("default.example:443", "shop.example:443")
     assert found.files[NPMRC] == b"@shop:registry=https://shop.example/npm/\n"
 
@@ -51,37 +62,102 @@ def test_the_registry_of_an_npm_scope_is_used_inside() -> None:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("python", {"pip": {"index-url": "https://ann:hunter2@mirror.example/simple"}}),
+        ("python", {"index-url": SECRET}),
+        ("node", {"registry": "https://m.example/npm/", "//m.example/npm/:_authToken": "hunter2"}),
+        ("go", {"GOPROXY": f"{SECRET},{MIRROR}"}),
         (
-            "node",
+            "rust",
             {
-                "npm": {
-                    "registry": "https://mirror.example/npm/",
-                    "//mirror.example/npm/:_authToken": "hunter2",
-                }
+                "source.crates-io.replace-with": "m",
+                "registries.m.index": "sparse+https://m.example/index/",
+                "registries.m.token": "hunter2",
             },
         ),
+        (
+            "java",
+            {"mirror.m.url": MIRROR, "mirror.m.mirrorOf": "*,!shop", "server.m": "has a password"},
+        ),
+        ("ruby", {"BUNDLE_MIRROR__ALL": "https://m.example/", "BUNDLE_M__EXAMPLE": "ann:hunter2"}),
+        ("php", {"packagist": MIRROR, "http-basic.mirror.example": "is there"}),
     ],
 )
 def test_an_index_that_needs_a_password_is_named_and_left_out(
-    name: str, options: dict[str, dict[str, str]]
+    name: str, options: dict[str, str]
 ) -> None:
     found = route(name, **options)
-    assert (found.hosts, dict(found.env)) == ((), {})
+    assert (found.hosts, dict(found.env), dict(found.files)) == ((), {}, {})
     assert "it needs a password" in found.notices[0]
     assert "hunter2" not in repr(found)
 
 
+def test_go_uses_the_proxies_of_this_machine_and_its_own_checksum_database() -> None:
+    asked = "https://proxy.example,direct\nhttps://sum.example\n"
+    found = route("go", printed=asked, GOPROXY=f"{MIRROR}|direct", GONOSUMDB="corp.example")
+    assert found.hosts == ("mirror.example:8443", "sum.example:443")
+    assert found.env == {"GOPROXY": MIRROR, "GONOSUMDB": "corp.example"}
+
+
+def test_cargo_uses_the_source_that_replaces_its_index_on_this_machine() -> None:
+    url = f"sparse+{MIRROR}/"
+    options = {"source.crates-io.replace-with": "m", "source.m.registry": url}
+    found = route("rust", **options)
+    assert found.hosts == ("mirror.example:8443",)
+    assert found.files["/home/a/.cargo/config.toml"].decode().splitlines() == [
+        f'"source"."m"."registry" = "{url}"',
+        '"source"."crates-io"."replace-with" = "m"',
+    ]
+
+
+def test_maven_uses_the_mirror_of_its_central_repository() -> None:
+    options = {
+        "mirror.shop.url": "https://shop.example/maven",
+        "mirror.shop.mirrorOf": "shop",
+        "mirror.all.url": MIRROR,
+        "mirror.all.mirrorOf": "external:*",
+    }
+    found = route("java", **options)
+    assert found.hosts == ("mirror.example:8443", "shop.example:443")
+    settings = found.files["/home/a/.m2/settings.xml"].decode()
+    assert f"<id>all</id><mirrorOf>external:*</mirrorOf><url>{MIRROR}</url>" in settings
+
+
+@pytest.mark.parametrize("key", ["BUNDLE_MIRROR__ALL", "BUNDLE_MIRROR__HTTPS://DEFAULT__EXAMPLE/"])
+def test_bundler_uses_the_mirror_of_its_index_and_gem_its_sources(key: str) -> None:
+    asked = "https://default.example\nhttps://index.example\n"
+    found = route("ruby", printed=asked, **{key: MIRROR, "sources": "https://gems.example/"})
+    assert found.hosts == ("mirror.example:8443", "gems.example:443")
+    assert found.files[BUNDLE_CONFIG].decode() == f'---\n{key}: "{MIRROR}"\n'
+    assert found.files[GEMRC].decode() == "---\n:sources:\n- https://gems.example/\n"
+
+
+@pytest.mark.parametrize("name", ["packagist", "repositories.0"])
+def test_composer_uses_the_index_in_place_of_its_own(name: str) -> None:
+    found = route("php", **{"packagist": "false", name: MIRROR})
+    assert found.hosts == ("mirror.example:8443",)
+    config = json.loads(found.files[f"{COMPOSER_HOME}/config.json"])
+    assert config["repositories"] == [
+        {"type": "composer", "url": MIRROR},
+        {"packagist": False},
+    ]
+
+
 def test_a_folder_of_this_machine_beside_an_index_is_left_out_silently() -> None:
-    found = route("python", pip={"extra-index-url": f"file:///srv/wheels {MIRROR}"})
+    found = route("python", **{"extra-index-url": f"file:///srv/wheels {MIRROR}"})
     assert found.hosts == ("default.example:443", "mirror.example:8443")
     assert found.notices == ()
 
 
 def test_a_folder_of_this_machine_as_the_only_index_is_named_and_left_out() -> None:
-    found = route("python", pip={"index-url": "file:///srv/wheels"})
+    found = route("python", **{"index-url": "file:///srv/wheels"})
     assert found.hosts == ()
     assert "file:///srv/wheels" in found.notices[0]
+
+
+@pytest.mark.parametrize("url", ["ftp://m.example/", "http://[", "http://m.example:none/", "here"])
+def test_an_index_that_is_no_url_is_named_and_left_out(url: str) -> None:
+    found = route("go", GOPROXY=url)
+    assert found.hosts == ()
+    assert "it is no URL" in found.notices[0]
 
 
 def test_only_certificates_are_taken_from_a_file(tmp_path: Path) -> None:
@@ -89,14 +165,6 @@ def test_only_certificates_are_taken_from_a_file(tmp_path: Path) -> None:
     key = b"-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n"
     (tmp_path / "both.pem").write_bytes(key + one + one)
     assert certificates([tmp_path / "both.pem", tmp_path / "missing"]) == one
-
-
-@pytest.mark.parametrize("name", sorted(INDEXES))
-@pytest.mark.docker
-def test_a_client_of_the_base_image_tells_its_default(
-    name: str, docker_sandbox: ScriptedSandbox
-) -> None:
-    assert find_route([name], ClientSettings(), docker_sandbox).hosts
 
 
 def test_a_trusted_name_may_lead_to_this_machine_and_others_may_not() -> None:

@@ -1,0 +1,265 @@
+"""The way to each client's package indexes: hosts, variables and files for the client inside.
+
+Passwords of this machine never enter a sandbox: an index that needs one is left out, and a notice
+names it. Folders of this machine (`file:`) beside an index are left out without a notice.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+from urllib.parse import urlsplit
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from sandbox.redaction import redact_url
+from sandbox.routes import is_address
+
+_FOLDER = "/var/tmp"  # noqa: S108  inside; any user may write there
+NPMRC = f"{_FOLDER}/harness-npmrc"
+"""Path of npm's configuration inside the sandbox, for registries of scopes."""
+BUNDLE_CONFIG = f"{_FOLDER}/harness-bundle"
+GEMRC = f"{_FOLDER}/harness-gemrc"
+COMPOSER_HOME = f"{_FOLDER}/harness-composer"
+# Tests without a network need these two as well: caches are kept by the name of the index.
+CARGO_CONFIG = "~/.cargo/config.toml"
+MAVEN_SETTINGS = "~/.m2/settings.xml"
+
+_NPM_SECRET = re.compile(r"^(//.+/):_(authToken|auth|password)$")
+_NPM_SCOPE = re.compile(r"^@[\w.~-]+:registry$")
+_GO_SETTINGS = ("GOSUMDB", "GONOSUMDB", "GOPRIVATE", "GONOPROXY", "GOINSECURE")
+_CARGO_REGISTRY = re.compile(r"^registries\..+\.index$")
+_REPLACED = "source.crates-io.replace-with"
+_SPARSE = "sparse+"
+_MAVEN_MIRROR = re.compile(r"^mirror\.(.+)\.url$")
+_BUNDLE_MIRROR = re.compile(r"^BUNDLE_MIRROR__(?!.*FALLBACK_TIMEOUT)")
+_COMPOSER_SECRET = re.compile(r"^(http-basic|bearer|github-oauth|gitlab-token)\.")
+
+
+class Route(NamedTuple):
+    """The way to package indexes: hosts with ports, variables for clients, files, and notices.
+
+    A file's path may begin with `~/`.
+    """
+
+    hosts: tuple[str, ...] = ()
+    env: Mapping[str, str] = MappingProxyType({})
+    files: Mapping[str, bytes] = MappingProxyType({})
+    notices: tuple[str, ...] = ()
+
+    def joined(self, other: "Route") -> "Route":
+        """Return both ways together."""
+        return Route(
+            tuple(dict.fromkeys((*self.hosts, *other.hosts))),
+            {**self.env, **other.env},
+            {**self.files, **other.files},
+            tuple(dict.fromkeys((*self.notices, *other.notices))),
+        )
+
+
+class Urls(NamedTuple):
+    """Indexes that can be used, hosts with those of the default, and why others are left out."""
+
+    usable: tuple[str, ...]
+    default: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    refused: bool = False
+    """The main index cannot be used, so no other is."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return tuple(map(_host, (*self.default, *self.usable)))
+
+
+class Asked(NamedTuple):
+    """What a route is made from: the client's name and its options on this machine.
+
+    `default` asks the client in the sandbox for the URLs of its own indexes. `download_url` reads
+    where the index with this configuration of cargo keeps its files; empty if it does not tell.
+    """
+
+    client: str
+    options: Mapping[str, str]
+    default: Callable[[], tuple[str, ...]]
+    download_url: Callable[[str], str]
+
+    def urls(self, main: str, more: Collection[str] = (), secret: Collection[str] = ()) -> Urls:
+        """Return which of these indexes can be used; the client's default if none is the `main`.
+
+        `secret` are the parts of URLs after the scheme for which this machine has a password.
+        """
+        wanted = [main] * bool(main) + [url for url in more if not url.startswith("file:")]
+        reasons = {url: self.unusable(url, secret) for url in wanted}
+        usable = tuple(url for url in reasons if not reasons[url])
+        notices = tuple(filter(None, reasons.values()))
+        # Never the default in place of an index that is left out: other people's packages could
+        # have the same names there.
+        if main and main not in usable:
+            return Urls((), notices=notices[:1], refused=True)
+        return Urls(usable, () if main else self.default(), notices)
+
+    def unusable(self, url: str, secret: Collection[str] = ()) -> str:
+        """Return why an index of this machine cannot be used inside; empty if it can."""
+        place = f"the index {redact_url(url)} of this machine's {self.client}"
+        shown = f"{place} is not used in the sandbox"
+        try:
+            parts = urlsplit(url)
+            is_url = parts.scheme in ("http", "https") and parts.port != 0
+        except ValueError:  # a bracket without its pair, or a port that is no number
+            is_url = False
+        if not is_url:
+            return f"{shown}: it is no URL of http or https"
+        if is_address(parts.hostname or "") or parts.hostname == "localhost":
+            return f"{shown}: it has no host name of its own, by which a sandbox could reach it"
+        if parts.username or any(url.partition(":")[2].startswith(one) for one in secret):
+            return f"{shown}: it needs a password, and passwords never enter a sandbox"
+        return ""
+
+
+FindRoute = Callable[[Asked], Route]
+
+
+def pip_route(asked: Asked) -> Route:
+    options = asked.options
+    main = options.get("index-url", "")
+    urls = asked.urls(main, options.get("extra-index-url", "").split())
+    if urls.refused:
+        return Route(notices=urls.notices)
+    more = " ".join(url for url in urls.usable if url != main)
+    env = {"PIP_INDEX_URL": main, "UV_DEFAULT_INDEX": main} if main else {}
+    if more:
+        env |= {"PIP_EXTRA_INDEX_URL": more, "UV_INDEX": more}
+    if trusted := " ".join(options.get("trusted-host", "").split()):
+        env |= {"PIP_TRUSTED_HOST": trusted, "UV_INSECURE_HOST": trusted}
+    return Route(urls.hosts, env, notices=urls.notices)
+
+
+def npm_route(asked: Asked) -> Route:
+    options = asked.options
+    secret = frozenset(found[1] for key in options if (found := _NPM_SECRET.match(key)))
+    main = options.get("registry", "")
+    scopes = {key: url for key, url in options.items() if _NPM_SCOPE.match(key)}
+    urls = asked.urls(main, scopes.values(), secret)
+    if urls.refused:
+        return Route(notices=urls.notices)
+    env = {"npm_config_registry": main, "YARN_NPM_REGISTRY_SERVER": main} if main else {}
+    lines = "".join(f"{key}={url}\n" for key, url in scopes.items() if url in urls.usable)
+    if not lines:
+        return Route(urls.hosts, env, notices=urls.notices)
+    env |= {"npm_config_userconfig": NPMRC}
+    return Route(urls.hosts, env, {NPMRC: lines.encode()}, urls.notices)
+
+
+def go_route(asked: Asked) -> Route:
+    options = asked.options
+    entries = map(str.strip, re.split(r"[,|]", options.get("GOPROXY", "")))
+    # Without `direct`: modules come from a proxy, or not at all.
+    proxies = [url for url in entries if url not in ("", "direct", "off")]
+    urls = asked.urls(proxies[0] if proxies else "", proxies[1:])
+    if urls.refused or not proxies:
+        return Route(urls.hosts, _some(options, *_GO_SETTINGS), notices=urls.notices)
+    env = {"GOPROXY": ",".join(urls.usable), **_some(options, *_GO_SETTINGS)}
+    checksums = () if options.get("GOSUMDB") == "off" else asked.default()[1:]
+    return Route((*urls.hosts, *map(_host, checksums)), env, notices=urls.notices)
+
+
+def cargo_route(asked: Asked) -> Route:
+    options = {key: url.removeprefix(_SPARSE) for key, url in asked.options.items()}
+    name = options.get(_REPLACED, "")
+    main = options.get(f"source.{name}.registry") or options.get(f"registries.{name}.index", name)
+    registries = {key: url for key, url in options.items() if _CARGO_REGISTRY.match(key)}
+    with_token = (key for key in registries if f"{key.removesuffix('index')}token" in options)
+    secret = [registries[key].partition(":")[2] for key in with_token]
+    urls = asked.urls(main, registries.values(), secret)
+    if urls.refused:
+        return Route(notices=urls.notices)
+    configs = (*urls.default, *(f"{url.rstrip('/')}/config.json" for url in urls.usable))
+    downloads = [url for url in map(asked.download_url, configs) if not asked.unusable(url)]
+    used = {k: asked.options[k] for k, url in options.items() if url in urls.usable}
+    lines = [
+        f"{'.'.join(map(json.dumps, key.split('.')))} = {json.dumps(value)}\n"
+        for key, value in {**used, **_some(options, _REPLACED)}.items()
+    ]
+    files = {CARGO_CONFIG: "".join(lines).encode()} if lines else {}
+    return Route((*urls.hosts, *map(_host, downloads)), files=files, notices=urls.notices)
+
+
+def maven_route(asked: Asked) -> Route:
+    options = asked.options
+    ids = [found[1] for key in options if (found := _MAVEN_MIRROR.match(key))]
+    mirrors = {one: options[f"mirror.{one}.url"] for one in ids}
+    of = {one: options.get(f"mirror.{one}.mirrorOf", "") for one in ids}
+    central = next((one for one in ids if of[one] == "central"), None)
+    central = central or next((one for one in ids if _is_of_central(of[one])), "")
+    secret = [url.partition(":")[2] for one, url in mirrors.items() if f"server.{one}" in options]
+    urls = asked.urls(mirrors.get(central, ""), mirrors.values(), secret)
+    used = [one for one in ids if mirrors[one] in urls.usable]
+    if not used:
+        return Route(urls.hosts, notices=urls.notices)
+    settings = Element("settings")
+    within = SubElement(settings, "mirrors")
+    for one in used:
+        mirror = SubElement(within, "mirror")
+        for tag, text in (("id", one), ("mirrorOf", of[one]), ("url", mirrors[one])):
+            SubElement(mirror, tag).text = text
+    return Route(urls.hosts, files={MAVEN_SETTINGS: tostring(settings)}, notices=urls.notices)
+
+
+def _is_of_central(patterns: str) -> bool:
+    """Return whether a mirror with this `mirrorOf` stands in for Maven's central repository."""
+    named = {one.strip() for one in patterns.split(",")}
+    return "!central" not in named and bool(named & {"*", "external:*", "central"})
+
+
+def bundler_route(asked: Asked) -> Route:
+    options = asked.options
+    mirrors = {key: url for key, url in options.items() if _BUNDLE_MIRROR.match(key)}
+    secret = [f"//{one}" for one in map(_unfolded, set(options) - set(mirrors)) if "." in one]
+    sources = options.get("sources", "").split()
+    main = mirrors.get("BUNDLE_MIRROR__ALL", "")
+    if mirrors and not main:
+        replaced = asked.default()[:1]
+        main = next((mirrors[k] for k in mirrors if _unfolded(k).strip("/") in replaced), "")
+    urls = asked.urls(main, [*mirrors.values(), *sources], secret)
+    lines = "".join(f'{key}: "{url}"\n' for key, url in mirrors.items() if url in urls.usable)
+    more = "".join(f"- {url}\n" for url in sources if url in urls.usable)
+    env = {"BUNDLE_USER_CONFIG": BUNDLE_CONFIG} if lines else {}
+    files = {BUNDLE_CONFIG: f"---\n{lines}".encode()} if lines else {}
+    if more:
+        env |= {"GEMRC": GEMRC}
+        files |= {GEMRC: f"---\n:sources:\n{more}".encode()}
+    return Route(urls.hosts, env, files, urls.notices)
+
+
+def composer_route(asked: Asked) -> Route:
+    options = asked.options
+    secret = [f"//{key.partition('.')[2]}" for key in options if _COMPOSER_SECRET.match(key)]
+    more = [url for key, url in options.items() if key.startswith("repositories.")]
+    main = options.get("packagist", "")
+    if main == "false":
+        main = more[0] if more else main
+    urls = asked.urls(main, more, secret)
+    if not urls.usable:
+        return Route(urls.hosts, notices=urls.notices)
+    repositories: list[object] = [{"type": "composer", "url": url} for url in urls.usable]
+    config = {
+        "repositories": [*repositories, *([{"packagist": False}] if main else [])],
+        "config": {"secure-http": options.get("secure-http") != "false"},
+    }
+    files = {f"{COMPOSER_HOME}/config.json": json.dumps(config).encode()}
+    return Route(urls.hosts, {"COMPOSER_HOME": COMPOSER_HOME}, files, urls.notices)
+
+
+def _some(options: Mapping[str, str], *names: str) -> dict[str, str]:
+    return {name: options[name] for name in names if name in options}
+
+
+def _unfolded(key: str) -> str:
+    """Return the URL or host in the name of an option of Bundler."""
+    name = key.removeprefix("BUNDLE_").removeprefix("MIRROR__").lower()
+    return name.replace("___", "-").replace("__", ".")
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}"

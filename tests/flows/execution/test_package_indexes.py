@@ -1,0 +1,58 @@
+"""Real package clients in a sandbox use the indexes that this machine's own clients use."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contracts.sandbox import Command
+from flows.config.settings import SandboxSettings
+from flows.execution.egress import open_way_out
+from sandbox.container import DockerSandbox
+from sandbox.engine import DockerEngine
+from sandbox.images import BASE_RECIPE, ensure_image, toolchain_recipe
+from sandbox.indexes import INDEXES, ClientSettings, find_route
+from sandbox.spec import SandboxSpec
+from tests.support.package_indexes import CLIENTS, package_index
+from tests.support.sandboxes import OWNER
+from tests.support.wheel_index import resolve_here
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture(scope="module")
+def image() -> str:
+    """One image with the clients of all ecosystems, without compilers."""
+    names = ("cargo-web", "golang-go", "maven", "bundler", "composer", "unzip")
+    return ensure_image(DockerEngine(), toolchain_recipe(BASE_RECIPE, names), print)
+
+
+@pytest.fixture
+def sandbox(image: str) -> Iterator[DockerSandbox]:
+    spec = SandboxSpec(image=image, owner=OWNER, run_id="test")
+    with DockerSandbox.start(DockerEngine(), spec) as started:
+        yield started
+
+
+@pytest.mark.parametrize("name", sorted(CLIENTS))
+def test_a_client_installs_from_the_index_of_this_machine(
+    name: str, sandbox: DockerSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = CLIENTS[name]
+    resolve_here(monkeypatch)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file, settings = client.settings
+    with package_index(client.files) as url:
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(settings.replace("{url}", url))
+        sandbox.upload_files({k: text.encode() for k, text in client.project.items()})
+        with open_way_out(
+            sandbox, SandboxSettings(), (), indexes=[name], on_event=lambda _: None
+        ) as env:
+            installed = sandbox.exec(Command(argv=("sh", "-ec", client.install), env=env))
+    assert installed.ok, installed.text
+
+
+def test_each_client_tells_its_default_index(sandbox: DockerSandbox) -> None:
+    found = {name: find_route([name], ClientSettings(), sandbox).hosts for name in INDEXES}
+    assert [name for name, hosts in found.items() if not hosts] == []
