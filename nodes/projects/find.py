@@ -47,6 +47,7 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
         env=now.env,
         # An agent that deletes the install files must not turn "install" into "nothing to install".
         install=now.install or before.install,
+        install_files=now.install_files,
         install_optional=now.install_optional,
     )
     return _with_options(found, ctx.options)

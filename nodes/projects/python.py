@@ -13,6 +13,7 @@ import shlex
 from pathlib import PurePosixPath
 
 from nodes.projects.ecosystems import PYTHON, PYTHON_SIGNS, ecosystem, toolchain
+from nodes.projects.python_locks import locked_versions
 from nodes.projects.python_requirements import (
     declares_dependencies,
     extras_for_tests,
@@ -24,6 +25,7 @@ NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 """Without it, Python runs stale code after an edit of equal size within the same second."""
 
 _SITE = ".git/harness-site"
+_CONSTRAINTS = ".git/harness-constraints.txt"
 _PIP = (
     "python3 -m pip install --disable-pip-version-check --no-cache-dir --progress-bar off --upgrade"
 )
@@ -63,17 +65,21 @@ def python_project(files: ProjectFiles, work_dir: str, can_reach: Online) -> Pro
     source = f"{work_dir}/src" if _has_src_layout(files) else work_dir
     site = f"{work_dir}/{_SITE}"
     itself = ("--editable", f".{extras}") if is_package else ()
-    options = () if online else _OFFLINE.split()
+    options = () if online else tuple(_OFFLINE.split())
+    lock, versions = locked_versions(files) if online else ("", "")
+    constraints = f"{work_dir}/{_CONSTRAINTS}"
+    options += ("--constraint", constraints) if lock else ()
     install = (*_PIP.split(), *options, "--target", site, *needs, *itself)
     return Project(
         kind="python",
-        why=why,
+        why=f"{why}; {lock} gives versions" if lock else why,
         install=install if installable else None,
         test=test,
         env={**NO_BYTECODE, "PYTHONPATH": f"{source}:{site}" if installable else source},
         install_optional=not online,
         unreached=index if needs_index and not online else "",
         packages=toolchain(ecosystem(PYTHON), files),
+        install_files={constraints: versions} if lock else {},
     )
 
 

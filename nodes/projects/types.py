@@ -68,11 +68,13 @@ class Project:
     """The package index that it needs and that cannot be reached."""
     notices: tuple[str, ...] = ()
     """What the repository asks for and does not get."""
+    install_files: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Files for the install command, by path in the workspace."""
 
     @property
     def fact(self) -> str:
         """The part that later nodes rely on, whatever agents do to the files."""
-        found = asdict(replace(self, env=dict(self.env)))
+        found = asdict(replace(self, env=dict(self.env), install_files={}))
         return json.dumps({name: found[name] for name in FACT_FIELDS})
 
     @property

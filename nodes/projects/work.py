@@ -128,6 +128,7 @@ def _run_install(
 ) -> NodeResult:
     if project.install is None:
         return NodeResult.skipped("nothing to install")
+    sandbox.upload_files({path: text.encode() for path, text in project.install_files.items()})
     patience = _NO_RETRIES if unreached_index(project, ctx) else {}
     result = exec_without_traces(
         Command(

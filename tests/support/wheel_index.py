@@ -27,7 +27,7 @@ class WheelIndex:
 @contextmanager
 def wheel_index(*names: str) -> Iterator[WheelIndex]:
     """Serve wheels of these names until the block ends."""
-    wheels = {f"/files/{name}-1.0-py3-none-any.whl": _wheel(name) for name in names}
+    wheels = {f"/files/{name}-1.0-py3-none-any.whl": wheel(name) for name in names}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -65,11 +65,12 @@ def resolve_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
 
 
-def _wheel(name: str) -> bytes:
-    info = f"{name}-1.0.dist-info"
+def wheel(name: str, version: str = "1.0") -> bytes:
+    """Return a wheel with one module, whose `VALUE` is 1."""
+    info = f"{name}-{version}.dist-info"
     files = {
         f"{name}.py": "VALUE = 1\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     lines = [f"{path},{_digest(text)},{len(text)}" for path, text in files.items()]
