@@ -1,5 +1,4 @@
-"""What a repository says of its environment: `.harness/environment.toml`, its dev container, and
-files with versions of tools.
+"""What a repository says of its environment: `.harness/environment.toml` and its dev container.
 
 It can ask for packages and name commands, which run in the sandbox like any other. It can ask for
 no host, image or privilege: such a field is refused by name.
@@ -9,7 +8,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from tomllib import TOMLDecodeError
 
@@ -19,14 +18,12 @@ from contracts.errors import BadInput
 from contracts.json import as_mapping
 from nodes.projects.options import MAX_TEST_TIMEOUT_S, check_packages, command_option
 from nodes.projects.types import ProjectFiles, table_at
+from nodes.projects.versions import node_package
 
 ENVIRONMENT = ".harness/environment.toml"
 _DEV_CONTAINERS = (".devcontainer/devcontainer.json", ".devcontainer.json")
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
-_MAJOR = re.compile(r"\D{0,2}(\d+)")
-_BASE_NODE = 18
-"""Node of the base image."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +57,7 @@ def declared(files: ProjectFiles, *, online: Callable[[], bool]) -> Declared:
     Raises:
         BadInput: its `.harness/environment.toml` cannot be used; the message names the field.
     """
-    tools = tuple(_node_of(wanted) for name, wanted in tool_versions(files) if name == "node")
-    versions = tuple(filter(None, tools))[:1]
+    versions = node_package(files)
     if ENVIRONMENT in files.paths:
         return _environment_file(files, versions)
     name = next((name for name in _DEV_CONTAINERS if name in files.paths), None)
@@ -136,28 +132,3 @@ def _json_with_comments(text: str) -> dict[str, object]:
         return dict(as_mapping(json.loads(plain)))
     except (ValueError, RecursionError):
         return {}
-
-
-def tool_versions(files: ProjectFiles) -> Sequence[tuple[str, str]]:
-    """Return tools with the versions that the repository asks for, as it writes them."""
-    single = ((".python-version", "python"), (".nvmrc", "node"), (".node-version", "node"))
-    found = [(tool, files.text(name).strip()) for name, tool in single]
-    lines = (line.partition("#")[0].split() for line in files.text(".tool-versions").splitlines())
-    found += [(words[0].removesuffix("js"), words[1]) for words in lines if len(words) > 1]
-    for name in ("mise.toml", ".mise.toml"):
-        for tool, wanted in table_at(files.toml(name), "tools").items():
-            value = wanted.get("version", "") if isinstance(wanted, dict) else wanted
-            found.append((tool, str(value)))
-    if go := re.search(r"(?m)^go (\d[\d.]*)", files.text("go.mod")):
-        found.append(("go", go[1]))
-    channel = table_at(files.toml("rust-toolchain.toml"), "toolchain").get("channel")
-    found.append(("rust", str(channel or files.text("rust-toolchain")).strip()))
-    return [(tool, version) for tool, version in found if version]
-
-
-def _node_of(wanted: str) -> str | None:
-    """Return the npm package that brings this version of Node, unless the image's will do."""
-    major = _MAJOR.match(wanted)
-    if major is None or int(major[1]) == _BASE_NODE or not 12 <= int(major[1]) <= 40:
-        return None
-    return f"npm:node@{int(major[1])}"

@@ -26,7 +26,8 @@ class _Sign(NamedTuple):
 
 _WORD = r"[^\s'\"`,]{1,120}"
 _LOCK = "the lock file is broken or does not fit the manifest: renew it with {0} and commit it"
-_IMAGE = "an image of your own can have it ([sandbox] image, see docs/how-to/image.md)"
+IMAGE = "an image of your own can have it ([sandbox] image, see docs/how-to/image.md)"
+"""What to do about a tool of another version."""
 _INDEX = (
     "if it is in a private index, configure this machine's own {0} with that index; one that "
     "needs a password is never used in a sandbox: put the package into an image "
@@ -35,7 +36,7 @@ _INDEX = (
 
 
 def _version(line: str, tool: str) -> _Sign:
-    says = f"the project needs {tool} {{wants}}, the sandbox has {{has}}: {_IMAGE}"
+    says = f"the project needs {tool} {{wants}}, the sandbox has {{has}}: {IMAGE}"
     return _Sign(line, says, tool.lower())
 
 
@@ -73,7 +74,7 @@ _VERSIONS = (
         r"(?:Source|Target) option (?P<wants>[\d.]+) is no longer supported\. Use (?P<has>[\d.]+) "
         r"or later",
         "the build compiles for Java {wants}, and the JDK of the sandbox for {has} and later: "
-        f"raise the version, or use an older JDK: {_IMAGE}",
+        f"raise the version, or use an older JDK: {IMAGE}",
         "java",
     ),
     _version(
@@ -85,6 +86,12 @@ _VERSIONS = (
         r"requires rustc (?P<wants>[\d.]+)[^\n]{0,40} while the currently active rustc version is "
         r"(?P<has>[\d.]+)",
         "Rust",
+    ),
+    _Sign(
+        r"requires the Cargo feature called `edition(?P<wants>20\d\d)`(?:.|\n){1,80}"
+        r"in this version of Cargo \((?P<has>[\d.]+)",
+        f"the project uses Rust's edition {{wants}}, the sandbox has cargo {{has}}: {IMAGE}",
+        "rust",
     ),
     _version(
         r"Required: +\{\"node\":\"(?P<wants>[^\"\n]{1,60})\"[^\n]*\n[^\n]*Actual: +\{[^\n]*"

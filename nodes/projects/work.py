@@ -24,6 +24,7 @@ from nodes.projects.obstacles import install_obstacle, version_obstacle
 from nodes.projects.testing import exec_tests, no_tests
 from nodes.projects.types import Project, sandbox_files
 from nodes.projects.verdicts import judge_again
+from nodes.projects.versions import older_tools
 
 INSTALL_TIMEOUT_S = 1800.0
 
@@ -62,7 +63,8 @@ def _find_tests(
     project = find_project(ctx, sandbox)
     if project.test is None:
         return without_tests(no_tests(project))
-    shown = f"{project}\n{unreached_index(project, ctx)}".strip()
+    older = _older_tools(project, sandbox)
+    shown = "\n".join(filter(None, (str(project), unreached_index(project, ctx), *older.values())))
     found = replace(NodeResult.success(shown), facts={PROJECT_FACT: project.fact})
     return missing_installer(project, ctx, sandbox) or found
 
@@ -147,11 +149,22 @@ def _run_install(
     missing = missing_programs(result, sandbox)
     if project.install_optional and not required and not missing:
         return NodeResult.success(f"{_NOT_INSTALLED}\n\n{result.text}")
-    return _failed_install(result, missing, project, ctx)
+    older = _older_tools(project, sandbox)
+    return _failed_install(result, missing, project, ctx, older)
+
+
+def _older_tools(project: Project, sandbox: Sandbox) -> Mapping[str, str]:
+    files = sandbox_files(sandbox)
+    inside = older_tools(files.below(project.folder), sandbox) if project.folder else {}
+    return {**older_tools(files, sandbox), **inside}
 
 
 def _failed_install(
-    result: ExecResult, missing: tuple[str, ...], project: Project, ctx: RunContext
+    result: ExecResult,
+    missing: tuple[str, ...],
+    project: Project,
+    ctx: RunContext,
+    older: Mapping[str, str],
 ) -> NodeResult:
     failed = command_result(result, project.install or ())
     lacks, error = missing, failed.error
@@ -164,6 +177,8 @@ def _failed_install(
         lacks, error = (f"index of {project.kind}",), f"{error}: {reason}. {REACH_INDEX}"
     elif found := install_obstacle(result.text):
         lacks, error = (found.lacks,), found.message
+    elif older:
+        lacks, error = tuple(older), f"{error}. Perhaps because {'; '.join(older.values())}"
     return replace(NodeResult.failure(f"{error} ({hint})", failed.output), lacks=lacks)
 
 
