@@ -68,20 +68,25 @@ def test_without_packages_the_image_is_the_one_below() -> None:
 
 
 @pytest.mark.docker
-def test_packages_of_debian_and_npm_are_in_the_image_of_a_toolchain() -> None:
-    recipe = toolchain_recipe(BASE_RECIPE, ["less", "npm:isarray@2.0.5"])
+def test_packages_of_debian_and_npm_are_in_the_image_and_run_no_install_scripts() -> None:
+    recipe = toolchain_recipe(BASE_RECIPE, ["less", "npm:node@20", "npm:esbuild@0.21.5"])
     engine = DockerEngine()
     try:
         spec = SandboxSpec(
             image=ensure_image(engine, recipe, print), owner="test-images", run_id="r-1"
         )
         with DockerSandbox.start(engine, spec) as made:
-            found = inside(made, "id -un; command -v less; ls /usr/local/lib/node_modules")
+            found = inside(made, "id -un; command -v less; command -v node; node --version")
+            # Its install script puts a program in the place of this one.
+            script = inside(made, "head -c 2 /opt/npm/lib/node_modules/esbuild/bin/esbuild")
     finally:
         with engine.client("remove the image of a test") as client:
             client.images.remove(recipe.name)
 
-    assert found.split() == ["agent", "/usr/bin/less", "isarray"]
+    user, less, node, version = found.split()
+    assert (user, less, node) == ("agent", "/usr/bin/less", "/opt/npm/bin/node")
+    assert version.startswith("v20.")
+    assert script == "#!"
 
 
 @pytest.fixture(scope="module")
