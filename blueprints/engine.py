@@ -113,6 +113,7 @@ class NodeRunner:
                 output=self._clean(result.output),
                 error=None if error is None else self._clean(error),
                 tests=None if result.tests is None else result.tests.with_texts(self._clean),
+                remark=self._clean(result.remark),
             )
 
     def _clean(self, text: str) -> str:

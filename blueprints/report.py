@@ -77,4 +77,5 @@ def _report(node: Node, ctx: RunContext) -> NodeReport:
         decisions=result.decisions,
         tests=result.tests,
         lacks=result.lacks,
+        remark=result.remark,
     )

@@ -56,7 +56,8 @@ class NodeResult:
     `turns`, `tool_calls` (number of calls by tool) and `decisions` describe agents. `facts` are
     for later nodes; agents cannot set them. `tests` are the results of the project's tests if the
     node ran them and their runner tells results by test. `lacks` is what the sandbox does not
-    have, if that is why the node failed: programs, packages, package indexes, a display.
+    have, if that is why the node failed: programs, packages, package indexes, a display. `remark`
+    is one line for people about a success, such as that the tests hang.
     """
 
     status: NodeStatus
@@ -72,6 +73,7 @@ class NodeResult:
     facts: Mapping[str, str] = field(default_factory=dict)
     tests: Verdicts | None = None
     lacks: tuple[str, ...] = ()
+    remark: str = ""
 
     @classmethod
     def success(cls, output: str = "") -> "NodeResult":
@@ -127,7 +129,8 @@ class NodeReport:
     """One node in a run's report.
 
     `raised` is True if an exception ended the node, or a node inside it; `error` names it. `lacks`
-    is what the sandbox does not have, if that is why the node failed.
+    is what the sandbox does not have, if that is why the node failed. `remark` is one line about a
+    success.
     """
 
     name: str
@@ -144,6 +147,7 @@ class NodeReport:
     raised: bool = False
     tests: Verdicts | None = None
     lacks: tuple[str, ...] = ()
+    remark: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,7 +101,7 @@ class PlainLines:
 
 
 def node_line(name: str, result: NodeResult) -> str:
-    """Return one line with the status, duration and error of a finished node."""
+    """Return one line with the status, duration and error or remark of a finished node."""
     duration = f" in {result.duration_ms / 1000:.1f} s" if result.status != "skipped" else ""
-    error = f": {result.error}" if result.error else ""
-    return f"{name}: {_MARKS[result.status]}{duration}{error}"
+    said = result.error or result.remark
+    return f"{name}: {_MARKS[result.status]}{duration}{f': {said}' if said else ''}"

@@ -170,4 +170,4 @@ def _node_line(node: NodeReport) -> str:
         parts += [f"{node.usage.total} tokens", f"${node.usage.cost_usd:.4f}"]
     if node.tests is not None:
         parts.append(f"tests: {node.tests}")
-    return ", ".join(parts)
+    return ", ".join((*parts, node.remark) if node.remark else parts)

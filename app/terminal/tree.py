@@ -53,7 +53,7 @@ class RunTree:
                 Text(f"{indent}{mark}", style=style),
                 Text(f"{indent}{name}"),
                 Text(f"{result.duration_ms / 1000:.1f} s", style="dim"),
-                Text((result.error or "").splitlines()[0] if result.error else "", style="red"),
+                Text("".join((result.error or result.remark).splitlines()[:1]), style="red"),
             )
         running = [spinner for _, spinner in self._running]
         tail = [Text(f"    {line}", style="dim", no_wrap=True) for line in self._lines]

@@ -43,12 +43,13 @@ def expect_failing_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     if tests.result.status == "success":
         return NodeResult.success(_NOTHING_TO_FIX)
     facts = {_BASE: head_hash(sandbox)}
+    remark = "" if tests.ended else tests.result.error or ""
     printed = f"{tests.result.error}\n\n{tests.result.output}"
     if not tests.cases:
-        return replace(NodeResult.success(printed), facts=facts)
+        return replace(NodeResult.success(printed), facts=facts, remark=remark)
     verdicts = judge_failing(tests, ctx, sandbox)
     result = _reproduced(verdicts, tests)
-    return replace(result, facts=facts, tests=verdicts)
+    return replace(result, facts=facts, tests=verdicts, remark=remark)
 
 
 def _reproduced(verdicts: Verdicts, tests: ProjectTestResult) -> NodeResult:

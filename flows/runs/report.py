@@ -146,8 +146,8 @@ def _table(report: RunReport) -> str:
 
 def _details(node: NodeReport) -> str:
     lines = [f"## {inert_line(node.name)}: {node.status}"]
-    if node.error:
-        lines.append(inert_line(node.error))
+    if said := node.error or node.remark:
+        lines.append(inert_line(said))
     lines += [
         f"- attempt {attempt.number}: "
         + ", ".join(f"{inert_line(name)} {result.status}" for name, result in attempt.steps.items())

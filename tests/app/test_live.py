@@ -1,6 +1,7 @@
 """What is shown while a run goes on."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -62,6 +63,12 @@ def test_without_a_terminal_each_event_is_a_line(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == (
         "lint: started\n  one problem\nlint: failed in 0.0 s: exit 1\n"
     )
+
+
+def test_the_remark_on_a_success_is_in_its_line() -> None:
+    hang = replace(NodeResult.success("much"), remark="the tests did not end within 600 s")
+    line = node_line("reproduce", hang)
+    assert line == "reproduce: ok in 0.0 s: the tests did not end within 600 s"
 
 
 def test_a_skipped_node_took_no_time() -> None:

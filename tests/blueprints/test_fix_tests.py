@@ -6,6 +6,7 @@ import pytest
 
 from blueprints.engine import execute_blueprint
 from blueprints.find import find_blueprint
+from contracts.run import RunReport
 from sandbox.scripted import ScriptedSandbox
 from tests.support.built_in import (
     BROKEN,
@@ -194,6 +195,7 @@ def test_fix_tests_prompts_with_tests_that_hang(sandbox: ScriptedSandbox) -> Non
     for prompt in ("fix", "fix-again (attempt 1)"):
         assert "the tests did not end within 1 s" in agent.prompts[prompt]
         assert "so far" in agent.prompts[prompt]
+    assert "the tests did not end within 1 s" in remark(report)
 
 
 def test_fix_tests_prompts_with_tests_that_crash(sandbox: ScriptedSandbox) -> None:
@@ -202,6 +204,11 @@ def test_fix_tests_prompts_with_tests_that_crash(sandbox: ScriptedSandbox) -> No
     report = run("fix-tests", sandbox, agent, test="sh run.sh")
     assert report.status == "success"
     assert "killed by SIGSEGV" in agent.prompts["fix"]
+    assert "killed by SIGSEGV" in remark(report)
+
+
+def remark(report: RunReport) -> str:
+    return next(node.remark for node in report.nodes if node.name == "reproduce")
 
 
 def test_a_node_at_its_time_limit_gives_no_verdict(sandbox: ScriptedSandbox) -> None:
