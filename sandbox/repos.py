@@ -16,6 +16,7 @@ from pathlib import Path
 
 from contracts.errors import GitFailed, RepoInvalid
 from sandbox.git import OURS, USERS, Repository, RuledGit, our_repository, users_repository
+from sandbox.lfs import LfsFile, find_lfs_files
 from sandbox.redaction import redact_url
 from sandbox.sources import Source, find_source
 from sandbox.submodules import absolute_remote, wanted_submodules
@@ -64,6 +65,7 @@ class BaseCommit:
     way_out: bool = True
     """False if commands of the run reach no host, because the commit tracks secrets."""
     submodules: tuple["Submodule", ...] = ()
+    lfs: tuple[LfsFile, ...] = ()
     address: str = field(repr=False)
 
     @property
@@ -106,7 +108,7 @@ def fetch_base(
     bare, tag_notices = _fetch(source, store)
     with our_repository(bare) as repository:
         forked_at = source.forked_at or _forked_at(repository, source)
-        missing = _missing_content(repository, source.commit)
+        lfs, missing = find_lfs_files(repository, source.commit, source.path)
     submodules, absent = _fetch_submodules(bare, source, store)
     if main is not None and forked_at is None:
         raise RepoInvalid(f"{main!r} has no commit in common with {ref or 'HEAD'!r}")
@@ -118,8 +120,9 @@ def fetch_base(
         commit=source.commit,
         ref_name=source.ref_name,
         forked_at=forked_at,
-        notices=(*source.notices, *missing, *absent, *tag_notices),
+        notices=(*source.notices, *missing, *_cut_history(bare), *absent, *tag_notices),
         submodules=submodules,
+        lfs=lfs,
         address=source.address,
     )
 
@@ -312,21 +315,6 @@ def _name(address: str) -> str:
     return re.sub(r"[^\w.-]", "-", last).lstrip(".-")[:64] or "repo"
 
 
-def _missing_content(repository: Repository, commit: str) -> tuple[str, ...]:
-    """Return notices about LFS files and history that are not copied."""
-    entries = repository.git.output("ls-tree", "-r", "-z", commit).split(b"\0")
-    has_attributes = any(re.search(rb"[\t/]\.gitattributes$", entry) for entry in entries)
-    notices = []
-    if has_attributes and _uses_lfs(repository, commit):
-        notices.append("git LFS files are not fetched: the run sees their pointer files only")
-    if Path(repository.git_dir, "shallow").exists():
-        notices.append("the source is a shallow clone: the run does not see its whole history")
-    return tuple(notices)
-
-
-def _uses_lfs(repository: Repository, commit: str) -> bool:
-    try:
-        only = ("--", ":(glob)**/.gitattributes")
-        return bool(repository.git.output("grep", "-l", "-e", "filter=lfs", commit, *only))
-    except GitFailed:
-        return False
+def _cut_history(bare: Path) -> Iterator[str]:
+    if (bare / "shallow").exists():
+        yield "the source is a shallow clone: the run does not see its whole history"

@@ -4,6 +4,7 @@ The workspace belongs to the agent, `.git` included. Git runs on it inside the s
 host reads nothing but the bytes of a bundle, and verifies them first.
 """
 
+import os
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from contracts.sandbox import (
 from sandbox.bundles import bundle_base, unbundle_work
 from sandbox.diffs import diff, diff_stat
 from sandbox.git import TIMEOUT_S, branch_ref, error_text, our_repository
+from sandbox.lfs import LFS_FILTER, put_lfs_files
 from sandbox.repos import BaseCommit, Submodule
 
 WORK_LIMIT = 512 * 1024 * 1024
@@ -104,6 +106,10 @@ def clone_into_sandbox(sandbox: Sandbox, base: BaseCommit, branch: str) -> None:
     _git(sandbox, "config", "core.excludesFile", f"{sandbox.work_dir}/{EXCLUDES}")
     _git(sandbox, "config", "user.name", DEFAULT_AUTHOR.name)
     _git(sandbox, "config", "user.email", DEFAULT_AUTHOR.email)
+    if base.lfs:
+        put_lfs_files(sandbox, base.lfs)
+        for step in ("clean", "smudge"):
+            _git(sandbox, "config", f"filter.lfs.{step}", f"{LFS_FILTER} {step}")
     _git(sandbox, "checkout", "--quiet", "--force", "-b", branch, base.commit)
     if base.forked_at is not None:
         _git(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
@@ -238,6 +244,9 @@ def _commit_notices(base: BaseCommit, commit: str) -> Iterator[str]:
         yield f"history was rewritten: the work does not stand on {base.commit[:7]}"
     if re.search(rb":\d+ 160000 ", changes):  # git stores a commit id instead of the files
         yield "a directory of the work is a git repository itself: its files are not in the branch"
+    changed = set(changes.split(b"\0")[1::2])
+    if large := [os.fsencode(one.path) for one in base.lfs if os.fsencode(one.path) in changed]:
+        yield f"git LFS files are in the branch whole, not as pointers: {_join_paths(large)}"
 
 
 def _submodule_notices(sandbox: Sandbox, base: BaseCommit) -> Iterator[str]:

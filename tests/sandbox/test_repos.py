@@ -198,12 +198,6 @@ def test_a_detached_head_is_a_notice(tmp_path: Path, store: Path) -> None:
     )
 
 
-def test_lfs_is_a_notice(tmp_path: Path, store: Path) -> None:
-    repo = make_repo(tmp_path / "shop", {"media/.gitattributes": b"*.png filter=lfs diff=lfs\n"})
-    (notice,) = fetch_base(str(repo), store=store).notices
-    assert notice.startswith("git LFS files are not fetched")
-
-
 def test_a_shallow_clone_whose_origin_is_gone_is_a_notice(tmp_path: Path, store: Path) -> None:
     repo = make_repo(tmp_path / "shop")
     commit_files(repo, {"b": b"b"})
