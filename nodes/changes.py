@@ -30,6 +30,13 @@ def current_commit(_: RunContext, sandbox: Sandbox) -> NodeResult:
     return NodeResult.success(commit) if commit else NodeResult.failure("HEAD names no commit")
 
 
+def branch_changes(sandbox: Sandbox) -> list[str]:
+    """Return the paths in which HEAD differs from where it left the main branch."""
+    span = ("origin/HEAD", "HEAD", "--")
+    shown = _git(sandbox, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", *span)
+    return shown.stdout.decode("utf-8", "replace").split("\0") if shown.ok else []
+
+
 def commit_since(base: str) -> NodeFunction:
     """Return a node function that commits all changes, with a message made from the intent.
 

@@ -11,6 +11,7 @@ from nodes.projects.find import detect
 from nodes.projects.options import PROJECT_OPTIONS
 from nodes.projects.types import MAX_TEXT_BYTES, ProjectFiles
 from sandbox.commit_files import CommitFiles, commit_files
+from sandbox.diffs import changed_paths
 from sandbox.engine import DockerEngine
 from sandbox.images import AGENTS_RECIPE, BASE_RECIPE, ImageRecipe, ensure_image, toolchain_recipe
 from sandbox.repos import BaseCommit
@@ -33,7 +34,13 @@ def toolchain_preparer(
             return request
         files = project_files(commit_files(base, MAX_TEXT_BYTES))
         # Which packages a project needs is the same with a network and without.
-        project = detect(files, request.options, work_dir=WORK_DIR, can_reach=lambda _: True)
+        project = detect(
+            files,
+            request.options,
+            work_dir=WORK_DIR,
+            can_reach=lambda _: True,
+            changed=lambda: changed_paths(base, base.forked_at or base.commit, base.commit),
+        )
         prepared = request.changed(toolchain=project.packages)
         ensure_image(engine(), image_recipe(prepared), on_line)
         return prepared

@@ -15,6 +15,9 @@ from nodes.projects.types import Online, Project, ProjectFiles, table_at
 PYTHON = "python"
 """The row whose commands are found by `nodes/projects/python.py`."""
 
+WRAPPING = "just"
+"""A row whose tests may need the tools of any language, and that brings no package of its own."""
+
 PYTHON_SIGNS = ("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "pytest.ini")
 """Files that make a folder a Python project."""
 

@@ -1,14 +1,23 @@
 """Detect how a project is installed and tested."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from contracts.errors import OptionInvalid
 from contracts.run import RunContext
 from contracts.sandbox import Sandbox
+from nodes.changes import branch_changes
+from nodes.projects.ci import CiTest, ci_test
 from nodes.projects.declared import Declared, declared
-from nodes.projects.ecosystems import ecosystems, may_be_sign, project_of
+from nodes.projects.ecosystems import (
+    WRAPPING,
+    ecosystem,
+    ecosystems,
+    may_be_sign,
+    project_of,
+    toolchain,
+)
 from nodes.projects.manifests import package_indexes
 from nodes.projects.options import command_option, folder_option, package_option
 from nodes.projects.python import is_clearly_python, python_project
@@ -35,7 +44,13 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
     fact = next(facts, None)
     files, can_reach = sandbox_files(sandbox), reachable(ctx)
     if fact is None:
-        return detect(files, ctx.options, work_dir=sandbox.work_dir, can_reach=can_reach)
+        return detect(
+            files,
+            ctx.options,
+            work_dir=sandbox.work_dir,
+            can_reach=can_reach,
+            changed=lambda: branch_changes(sandbox),
+        )
     before = _from_fact(fact)
     if before.declared:
         return _with_options(before, ctx.options)
@@ -54,13 +69,19 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
 
 
 def detect(
-    files: ProjectFiles, options: Mapping[str, str], *, work_dir: str, can_reach: Online
+    files: ProjectFiles,
+    options: Mapping[str, str],
+    *,
+    work_dir: str,
+    can_reach: Online,
+    changed: Callable[[], Collection[str]] = tuple,
 ) -> Project:
     """Return the project that these files of a repository are. Nothing of them is executed.
 
     What the options say counts first, then the repository's `.harness/environment.toml`, then its
     dev container, then the table of ecosystems: of several that fit the first with tests. If the
-    repository's own folder has no tests, the only folder inside that has some is the project.
+    repository's own folder has no tests, the only folder inside that has some is the project, or of
+    several the only one in which the branch `changed` files. What CI runs comes last.
 
     Raises:
         OptionInvalid: a quote in an option is not closed, or a path or package is none.
@@ -72,8 +93,11 @@ def detect(
         raise OptionInvalid(f"the project's folder {named!r} is not in the repository")
     kinds = _kinds(here, _root(work_dir, named), can_reach)
     project = replace(_choose(kinds), folder=named)
-    if project.test is None and not named and not (said.test or "test" in options):
-        project = _inside(files, work_dir, project, can_reach)
+    is_open = project.test is None and not (said.test or "test" in options)
+    if is_open and not named:
+        project = _inside(files, work_dir, project, can_reach, changed)
+    if is_open and project.test is None and (found := ci_test(here)):
+        project = _tested_as_in_ci(project, found, here)
     return _with_options(_with_declared(project, said), options)
 
 
@@ -124,7 +148,20 @@ def _choose(kinds: Sequence[Project]) -> Project:
     return replace(first, why=f"{first.why}; {also} would fit too")
 
 
-def _inside(files: ProjectFiles, work_dir: str, outer: Project, can_reach: Online) -> Project:
+def _tested_as_in_ci(project: Project, found: CiTest, files: ProjectFiles) -> Project:
+    more = toolchain(ecosystem(WRAPPING), files)
+    packages = tuple(dict.fromkeys((*project.packages, *more)))
+    why = f"{project.why}; {found.where} tests it"
+    return replace(project, why=why, test=found.argv, packages=packages)
+
+
+def _inside(
+    files: ProjectFiles,
+    work_dir: str,
+    outer: Project,
+    can_reach: Online,
+    changed: Callable[[], Collection[str]],
+) -> Project:
     """Return the one project with tests in the nearest folders inside, else `outer` with a word."""
     found: list[Project] = []
     for folder in _folders(files):
@@ -138,10 +175,17 @@ def _inside(files: ProjectFiles, work_dir: str, outer: Project, can_reach: Onlin
             return outer
         case [only]:
             return replace(only, why=f"{only.why} in {only.folder}, the only project with tests")
+        case _ if len(near := _with_changes(found, changed())) == 1:
+            why = f"{near[0].why} in {near[0].folder}, the only project with changes of the branch"
+            return replace(near[0], why=why)
         case _:
             names = ", ".join(project.folder for project in found)
             why = f"{outer.why}; there are projects in {names}: --set project=PATH chooses one"
             return replace(outer, why=why)
+
+
+def _with_changes(projects: Sequence[Project], changed: Collection[str]) -> list[Project]:
+    return [one for one in projects if any(path.startswith(f"{one.folder}/") for path in changed)]
 
 
 def _folders(files: ProjectFiles) -> Iterator[str]:

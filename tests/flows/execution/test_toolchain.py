@@ -36,12 +36,19 @@ class Prepare:
         self.built = built
 
     def __call__(
-        self, files: dict[str, bytes], definition: Blueprint = fix_tests, **sandbox: str
+        self,
+        files: dict[str, bytes],
+        definition: Blueprint = fix_tests,
+        later: dict[str, bytes] | None = None,
+        **sandbox: str,
     ) -> ResolvedRequest:
         repository = self._place / "repository"
         repository.mkdir()
         run_git(repository, "init", "--quiet", "--initial-branch=main")
         commit_them(repository, files)
+        if later:
+            run_git(repository, "checkout", "--quiet", "-b", "branch")
+            commit_them(repository, later)
         base = fetch_base(str(repository), store=self._place / "store")
         settings = Settings(sandbox=SandboxSettings.model_validate(sandbox))
         request = ResolvedRequest.of(
@@ -54,6 +61,13 @@ def test_the_image_has_the_packages_of_the_project(prepared: Prepare) -> None:
     request = prepared(GO)
     assert "golang-go/bookworm-backports" in request.toolchain
     assert prepared.built == [image_recipe(request)]
+
+
+def test_the_image_fits_the_project_that_the_branch_changed(prepared: Prepare) -> None:
+    files = {"a/go.mod": b"module x\n", "b/Cargo.toml": b"[package]\n"}
+    request = prepared(files, later={"b/src/lib.rs": b""})
+    assert "cargo-web" in request.toolchain
+    assert "golang-go/bookworm-backports" not in request.toolchain
 
 
 def test_two_projects_with_the_same_needs_share_an_image(prepared: Prepare) -> None:
