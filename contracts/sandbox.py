@@ -35,12 +35,55 @@ Connect = Callable[[], socket.socket]
 """Open one connection on the host. After an OSError the client inside sees a connection reset."""
 
 
+class OpenInput:
+    """Input of a command that stays open while the command runs, for a dialogue with it.
+
+    Written before `exec`, or by its `on_output`, and by no other thread.
+    """
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._waiting = bytearray(data)
+        self.closed = False
+
+    @classmethod
+    def whole(cls, data: bytes) -> Self:
+        """Return an input that is closed already."""
+        made = cls(data)
+        made.close()
+        return made
+
+    def write(self, data: bytes) -> None:
+        """Add bytes that the command is to read."""
+        self._waiting += data
+
+    def close(self) -> None:
+        """End the input: the command reads what was written, and then its end."""
+        self.closed = True
+
+    def take(self, size: int) -> bytes:
+        """Remove and return up to `size` bytes; called by the sandbox."""
+        data = bytes(self._waiting[:size])
+        del self._waiting[:size]
+        return data
+
+    @property
+    def waiting(self) -> bool:
+        """True if there are bytes to take."""
+        return bool(self._waiting)
+
+    @property
+    def ended(self) -> bool:
+        """True if it is closed and everything was taken."""
+        return self.closed and not self._waiting
+
+
 @dataclass(frozen=True, kw_only=True)
 class Command:
     """One process to run, as an argv.
 
     `cwd` is absolute or relative to the workspace. `timeout_s=None` sets no limit. `output_limit`
-    is in bytes for each stream. A string for `stdin` is sent as UTF-8. `user` is a user name or id
+    is in bytes for each stream. A string for `stdin` is sent as UTF-8, and an `OpenInput` as it is
+    written. `user` is a user name or id
     inside the sandbox, but never root; None is the sandbox user. With `private`, no other process
     in the sandbox, not even a child, can reopen stdin, stdout or stderr. With `stuck_after_s`, a
     command that writes nothing for so many seconds while one of its processes stays busy times out
@@ -56,7 +99,7 @@ class Command:
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     user: str | None = None
-    stdin: bytes | str = b""
+    stdin: bytes | str | OpenInput = b""
     timeout_s: float | None = None
     output_limit: int = DEFAULT_OUTPUT_LIMIT
     private: bool = False
@@ -81,11 +124,15 @@ class Command:
         object.__setattr__(self, "argv", argv)
 
     @property
-    def stdin_bytes(self) -> bytes:
-        """The bytes that the process reads; a lone surrogate becomes the byte that it escapes."""
-        if isinstance(self.stdin, str):
-            return self.stdin.encode(errors="surrogateescape")
-        return self.stdin
+    def input(self) -> OpenInput:
+        """What the process reads; a lone surrogate becomes the byte that it escapes."""
+        match self.stdin:
+            case OpenInput():
+                return self.stdin
+            case str():
+                return OpenInput.whole(self.stdin.encode(errors="surrogateescape"))
+            case _:
+                return OpenInput.whole(self.stdin)
 
 
 @dataclass(frozen=True, kw_only=True)

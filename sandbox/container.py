@@ -112,7 +112,7 @@ class DockerSandbox:
         }
         link, container = self._live_link(), self.container_id
         try:
-            report = link.call(request, command.stdin_bytes, take, command.timeout_s)
+            report = link.call(request, command.input, take, command.timeout_s)
         except SupervisorSilent as error:
             reason = _not_ended(command, self._spec.limits)
             link.close(reason)

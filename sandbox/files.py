@@ -11,6 +11,7 @@ from contracts.errors import (
     SandboxLost,
     SandboxNotAFile,
 )
+from contracts.sandbox import OpenInput
 from sandbox import wire
 from sandbox.supervisor.frames import CHUNK, STDERR, STDOUT
 from sandbox.supervisor_client import SupervisorClient
@@ -68,7 +69,7 @@ def _call(
             raise SandboxLost(f"wanted to {wanted}: the supervisor sends more than was asked for")
         received[kind] += chunk
 
-    report = link.call(request, data, receive, timeout_s=_TIMEOUT_S)
+    report = link.call(request, OpenInput.whole(data), receive, timeout_s=_TIMEOUT_S)
     if received[STDERR]:
         failure = wire.parse_report(received[STDERR])
         raise file_error(failure.errno or "", wanted, failure.error or "it gave no reason")

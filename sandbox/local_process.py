@@ -11,7 +11,7 @@ from pathlib import Path
 from pwd import struct_passwd
 from typing import IO, TypedDict
 
-from contracts.sandbox import Command, ExecResult, OnOutput, Stream
+from contracts.sandbox import Command, ExecResult, OnOutput, OpenInput, Stream
 from sandbox.output import CommandOutput
 from sandbox.supervisor.frames import CHUNK
 from sandbox.supervisor.stuck import LOOK_S, STACKS_S, StuckWatch, ask_for_stacks
@@ -59,9 +59,12 @@ def _as(user: struct_passwd | None) -> _AsUser:
 class _Watch:
     """Serves the pipes of one process in the calling thread."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", stdin: bytes, take: OnOutput) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", stdin: OpenInput, take: OnOutput
+    ) -> None:
         self._process = process
-        self._stdin = memoryview(stdin)
+        self._stdin = stdin
+        self._offered = b""
         self._take = take
         self._selector = selectors.DefaultSelector()
         self._pidfd = os.pidfd_open(process.pid)
@@ -72,7 +75,7 @@ class _Watch:
         assert process.stdin is not None  # noqa: S101  it was started with a pipe
         self._input = process.stdin
         os.set_blocking(self._input.fileno(), False)
-        self._selector.register(self._input, selectors.EVENT_WRITE)
+        self._watch_input()
 
     def wait(self, deadline: float, stuck: StuckWatch | None = None) -> bool:
         """Serve until the process ends; return False if it is stuck or the deadline comes first."""
@@ -107,12 +110,23 @@ class _Watch:
         return ((process.stdout, "stdout"), (process.stderr, "stderr"))
 
     def _offer_input(self) -> None:
+        self._offered = self._offered or self._stdin.take(CHUNK)
         try:
-            self._stdin = self._stdin[os.write(self._input.fileno(), self._stdin[:CHUNK]) :]
+            self._offered = self._offered[os.write(self._input.fileno(), self._offered) :]
         except BrokenPipeError:
-            self._stdin = self._stdin[:0]
-        if not self._stdin:
+            self._stdin, self._offered = OpenInput.whole(b""), b""
+        if not self._offered:
+            self._watch_input()
+
+    def _watch_input(self) -> None:
+        """Watch the input only while there are bytes for it: an empty pipe is always writable."""
+        if self._input.closed:
+            return
+        if self._input in self._selector.get_map():
             self._selector.unregister(self._input)
+        if self._offered or self._stdin.waiting:
+            self._selector.register(self._input, selectors.EVENT_WRITE)
+        elif self._stdin.ended:
             self._input.close()
 
     def _read(self, pipe: IO[bytes], name: Stream) -> bool:
@@ -122,6 +136,7 @@ class _Watch:
             return False
         if data:
             self._take(name, data)
+            self._watch_input()
         return bool(data)
 
 
@@ -131,7 +146,7 @@ def follow(
     """Serve the process to its end, then kill its session."""
     output = CommandOutput(command.output_limit, on_output)
     start = time.monotonic()
-    watch = _Watch(process, command.stdin_bytes, output.append)
+    watch = _Watch(process, command.input, output.append)
     deadline = start + (command.timeout_s or math.inf)
     after_s = command.stuck_after_s
     try:

@@ -8,7 +8,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 
 from contracts.errors import HarnessError, SandboxLost, Unavailable
-from contracts.sandbox import Connect
+from contracts.sandbox import Connect, OpenInput
 from sandbox import wire
 from sandbox.supervisor.frames import CHUNK, DONE, INPUT, STDOUT, STOP, TAKEN
 from sandbox.supervisor.port_forward import CONNECTION_WINDOW, MAX_CONNECTIONS, NUMBER
@@ -54,7 +54,7 @@ class PortForward:
     def _serve(self, port: int) -> None:
         request = {"task": "listen", "port": port}
         try:
-            report = self._link.call(request, b"", self._take, None)
+            report = self._link.call(request, OpenInput.whole(b""), self._take, None)
         except SandboxLost as error:
             self._answers.put(error)
         else:

@@ -10,13 +10,13 @@ from itertools import count
 from queue import Empty
 
 from contracts.errors import SandboxLost
+from contracts.sandbox import OpenInput
 from sandbox import wire
 from sandbox.docker_stream import ByteStream
 from sandbox.supervisor.frames import (
     DONE,
     HELLO,
     HELLO_PAYLOAD,
-    INPUT_WINDOW,
     MAX_REQUEST,
     RUN,
     STDERR,
@@ -79,7 +79,11 @@ class SupervisorClient:
             raise SandboxLost(f"the supervisor began with frame {frame.kind}, not with a hello")
 
     def call(
-        self, request: Mapping[str, object], data: bytes, on_chunk: OnChunk, timeout_s: float | None
+        self,
+        request: Mapping[str, object],
+        data: OpenInput,
+        on_chunk: OnChunk,
+        timeout_s: float | None,
     ) -> Report:
         """Run one request to its end; `on_chunk` sees the output, in this thread.
 
@@ -88,21 +92,22 @@ class SupervisorClient:
             SupervisorSilent: the supervisor no longer answers.
             ValueError: the request itself, without its data, is larger than can be sent.
         """
-        payload = json.dumps({**request, "timeout_s": timeout_s, "input": bool(data)}).encode()
+        payload = json.dumps({**request, "timeout_s": timeout_s, "input": not data.ended}).encode()
         if len(payload) > MAX_REQUEST:
             raise ValueError(f"the request is {len(payload)} bytes, wanted up to {MAX_REQUEST}")
         channel, inbox = self._open()
         done = False
         try:
-            feed = InputSender(data)
-            self.send(wire.encode(RUN, channel, payload) + feed.frames(channel, INPUT_WINDOW))
+            feed = InputSender(data, channel)
+            self.send(wire.encode(RUN, channel, payload) + feed.frames())
             deadline = None if timeout_s is None else time.monotonic() + timeout_s + GRACE_S
             while (frame := self._next(inbox, deadline)).kind != DONE:
                 if frame.kind == TAKEN:
-                    self.send(feed.frames(channel, int.from_bytes(frame.payload, "big")))
+                    feed.add_credit(int.from_bytes(frame.payload, "big"))
+                    self.send(feed.frames())
                 elif frame.kind in (STDOUT, STDERR):
                     on_chunk(frame.kind, frame.payload)
-                    self.send(inbox.acknowledge(channel, len(frame.payload)))
+                    self.send(inbox.acknowledge(channel, len(frame.payload)) + feed.frames())
             done = True
             return wire.parse_report(frame.payload)
         finally:

@@ -13,7 +13,18 @@ from typing import NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from contracts.errors import SandboxLost
-from sandbox.supervisor.frames import CHUNK, DONE, HEADER, HELLO, INPUT, MAGIC, TAKEN, WINDOW
+from contracts.sandbox import OpenInput
+from sandbox.supervisor.frames import (
+    CHUNK,
+    DONE,
+    HEADER,
+    HELLO,
+    INPUT,
+    INPUT_WINDOW,
+    MAGIC,
+    TAKEN,
+    WINDOW,
+)
 
 MAX_FRAME = 2 * CHUNK
 """Largest frame that is accepted; the supervisor sends at most `CHUNK`, or a short report."""
@@ -205,18 +216,25 @@ class ReceiveQueue:
 class InputSender:
     """The input of a command, cut into frames as fast as the supervisor takes it."""
 
-    def __init__(self, data: bytes) -> None:
-        self._view = memoryview(data)
-        self._ended = not data
+    def __init__(self, source: OpenInput, channel: int) -> None:
+        self._source = source
+        self._channel = channel
+        self._credit = INPUT_WINDOW
+        self._ended = source.ended
 
-    def frames(self, channel: int, size: int) -> bytes:
-        """Return the next `size` bytes as frames, with the end mark after the last."""
+    def add_credit(self, size: int) -> None:
+        """The supervisor has room for so many more bytes."""
+        self._credit += size
+
+    def frames(self) -> bytes:
+        """Return what can be sent now as frames, with the end mark after the last."""
         if self._ended:
             return b""
-        part, self._view = self._view[:size], self._view[size:]
-        self._ended = not self._view
-        framed = b"".join(encode(INPUT, channel, piece) for piece in _chunks(bytes(part)))
-        return framed + encode(INPUT, channel) if self._ended else framed
+        part = self._source.take(self._credit)
+        self._credit -= len(part)
+        self._ended = self._source.ended
+        framed = b"".join(encode(INPUT, self._channel, piece) for piece in _chunks(part))
+        return framed + encode(INPUT, self._channel) if self._ended else framed
 
 
 class SendCredit:

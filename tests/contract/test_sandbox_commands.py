@@ -7,7 +7,7 @@ from secrets import randbelow
 
 import pytest
 
-from contracts.sandbox import Command, ExecResult, Sandbox
+from contracts.sandbox import Command, ExecResult, OpenInput, Sandbox, Stream
 from sandbox.scripted import ScriptedSandbox
 from tests.support.contract import sh
 from tests.support.waiting import LONG_S, growing_limits, wait_until
@@ -294,3 +294,32 @@ def test_a_command_that_times_out_shows_the_stacks_of_its_processes(
             break
     assert (result.timed_out, result.exit_code) == (True, 137)
     assert b"in test_waits" in result.stderr
+
+
+@pytest.mark.parametrize("size", [1, 3 << 20])
+def test_a_dialogue_with_a_command_lasts_until_its_input_is_closed(
+    sandbox: Sandbox, size: int
+) -> None:
+    program = "import sys\nfor line in sys.stdin: print(len(line) - 1, flush=True)\nprint('end')"
+    talk = OpenInput(b"x" * size + b"\n")
+    said = b""
+
+    def answer(_: Stream, data: bytes) -> None:
+        nonlocal said
+        said += data
+        if said.count(b"\n") == 3:
+            talk.close()
+        elif data.endswith(b"\n"):
+            talk.write(b"x" * (size * (1 + said.count(b"\n"))) + b"\n")
+
+    result = sandbox.exec(Command(argv=("python3", "-c", program), stdin=talk), answer)
+    assert result.text.split() == [str(size), str(2 * size), str(3 * size), "end"]
+
+
+def test_a_command_may_end_before_its_input_does(sandbox: Sandbox) -> None:
+    talk = OpenInput()
+
+    def answer(_: Stream, data: bytes) -> None:
+        talk.write(b"x" * (1 << 21))
+
+    assert sandbox.exec(Command(argv=("echo", "done"), stdin=talk), answer).text == "done"

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from contracts.errors import SandboxLost, Unavailable
-from contracts.sandbox import Command
+from contracts.sandbox import Command, OpenInput
 from sandbox import wire
 from sandbox.container import DockerSandbox
 from sandbox.docker_stream import PlainStream
@@ -149,7 +149,7 @@ def test_a_supervisor_that_exceeds_its_window_is_a_lost_sandbox(
         sends = threading.Thread(target=send_all)
         sends.start()
         with pytest.raises(SandboxLost, match="more than it was asked for"):
-            supervisor.link.call({}, b"", lambda _kind, _data: None, LONG_S)
+            supervisor.link.call({}, OpenInput.whole(b""), lambda _kind, _data: None, LONG_S)
         supervisor.link.close()
         sends.join()
 

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager, suppress
 import pytest
 
 from contracts.errors import SandboxLost
+from contracts.sandbox import OpenInput
 from sandbox import files, wire
 from sandbox.docker_stream import PlainStream
 from sandbox.port_forward import PortForward
@@ -80,7 +81,7 @@ def test_an_unknown_docker_stream_is_refused() -> None:
 
 
 def call(link: SupervisorClient) -> object:
-    return link.call({"task": "exec"}, b"", lambda _kind, _data: None, 5)
+    return link.call({"task": "exec"}, OpenInput.whole(b""), lambda _kind, _data: None, 5)
 
 
 def test_a_report_ends_a_call() -> None:
@@ -132,7 +133,7 @@ def test_a_supervisor_that_exceeds_its_window_is_a_lost_sandbox(kind: int) -> No
         wait_until(lambda: link._lost)
 
     with link_to(lambda _: flood) as link, pytest.raises(SandboxLost, match="more than"):
-        link.call({}, b"", wait_for_the_rest, LONG_S)
+        link.call({}, OpenInput.whole(b""), wait_for_the_rest, LONG_S)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_a_request_holds_any_argument() -> None:
         return docker_frame(encode(DONE, frame.channel, b"{}"))
 
     with link_to(keep) as link:
-        link.call({"argv": ["\udcff", "ü"]}, b"", lambda _kind, _data: None, None)
+        link.call({"argv": ["\udcff", "ü"]}, OpenInput.whole(b""), lambda _kind, _data: None, None)
     request = {"argv": ["\udcff", "ü"], "timeout_s": None, "input": False}
     assert json.loads(sent[0]) == request
 
@@ -192,7 +193,9 @@ def test_a_send_that_is_cut_short_loses_the_sandbox() -> None:
     with theirs, closing(link), interrupted_by(signal.SIGUSR1):
         threading.Thread(target=interrupt_the_send).start()
         with pytest.raises(KeyboardInterrupt):  # nobody reads at the far end
-            link.call({"argv": ["x" * (8 << 20)]}, b"", lambda _kind, _data: None, None)
+            link.call(
+                {"argv": ["x" * (8 << 20)]}, OpenInput.whole(b""), lambda _kind, _data: None, None
+            )
         with pytest.raises(SandboxLost, match="cut short"):
             call(link)
 
@@ -200,5 +203,7 @@ def test_a_send_that_is_cut_short_loses_the_sandbox() -> None:
 def test_a_request_too_large_to_send_is_refused_and_the_link_goes_on() -> None:
     with link_to(lambda frame: docker_frame(encode(DONE, frame.channel, b"{}"))) as link:
         with pytest.raises(ValueError, match="wanted up to"):
-            link.call({"argv": ["x" * (17 << 20)]}, b"", lambda _kind, _data: None, None)
+            link.call(
+                {"argv": ["x" * (17 << 20)]}, OpenInput.whole(b""), lambda _kind, _data: None, None
+            )
         assert call(link) == Report()
