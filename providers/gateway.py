@@ -26,7 +26,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from contracts.agents import NATIVE
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
+from contracts.model_access import INTERNAL_AGENT
 from providers.account import Account, RequestRefused
 from providers.call_model import CONTEXT_OVERFLOW
 from providers.embed import EmbeddingRequest
@@ -40,6 +42,12 @@ from providers.wire_anthropic import ANTHROPIC
 from providers.wire_openai import OPENAI
 
 MAX_BODY_BYTES = 64 << 20
+
+_CONTEXT_OVERFLOW = "prompt is too long: the model cannot hold this conversation"
+"""Agents recognize this error by its first words, and shorten the conversation."""
+
+_READ_THE_STOP_REASON = (NATIVE, INTERNAL_AGENT)
+"""Agents that read from a stop reason that the conversation is longer than the model's context."""
 
 _THREADS = 256
 """Requests under way at the same time; each keeps its thread while the model thinks."""
@@ -129,8 +137,8 @@ def _answer(wire: WireFormat, account: Account, body: bytes) -> _Output:
     with closing(exchange(account, request)) as parts:
         first = next(parts)
         overflow = isinstance(first, EndPart) and first.stop_reason == CONTEXT_OVERFLOW
-        if overflow and wire.context_overflow:
-            raise RequestRefused(wire.context_overflow, kind="request")
+        if overflow and account.spec.agent not in _READ_THE_STOP_REASON:
+            raise RequestRefused(_CONTEXT_OVERFLOW, kind="request")
         answer = chain((first,), parts)
         if not request.stream:
             yield JSONResponse(wire.response_body(answer, model))

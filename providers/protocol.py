@@ -162,8 +162,6 @@ class WireFormat(NamedTuple):
     response_events: Callable[[Iterator[AnswerPart], str], Iterator[bytes]]
     error_body: Callable[[str, int], Json]
     error_event: Callable[[str], bytes]
-    context_overflow: str = ""
-    """Error for a conversation longer than the model's context; empty: a stop reason says it."""
 
 
 def sse_event(data: Mapping[str, object], *, name: str | None = None) -> bytes:

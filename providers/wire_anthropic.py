@@ -247,8 +247,6 @@ ANTHROPIC = WireFormat(
     response_events,
     error_body,
     error_event,
-    # Agents recognize this error by its first words, and shorten the conversation.
-    "prompt is too long: the model cannot hold this conversation",
 )
 
 

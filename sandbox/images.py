@@ -1,14 +1,14 @@
 """The images that sandboxes start from, built when they are missing or outdated.
 
-The base image has what most projects need; the agents image adds Node 22, `claude` and `pi`; an
-image for a toolchain adds the packages that a project needs to either, and projects share it.
+The base image has what most projects need; an image with agents adds Node 22 and the programs of
+the agents; an image for a toolchain adds the packages that a project needs, and projects share it.
 """
 
 import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 OnLine = Callable[[str], None]
 
 BASE_IMAGE = "harness-base:latest"
-AGENTS_IMAGE = "harness-agents:latest"
+AGENTS_IMAGES = "harness-agents"
+"""Repository of the images with agents; the tag names them."""
 TOOLCHAIN_IMAGES = "harness-toolchain"
 """Repository of the images for toolchains; the tag is a digest of base and packages."""
 PACKAGES_LABEL = "harness.packages"
@@ -75,7 +76,31 @@ class ImageRecipe:
 
 
 BASE_RECIPE = ImageRecipe(name=BASE_IMAGE, files=("base.Dockerfile", "editables.py"))
-AGENTS_RECIPE = ImageRecipe(name=AGENTS_IMAGE, files=("agents.Dockerfile",), base=BASE_RECIPE)
+_NODE = "npm:node@22.23.3"
+"""The agents want a newer Node than Debian's."""
+
+
+def agents_recipe(packages: Mapping[str, Collection[str]]) -> ImageRecipe:
+    """Return the image with these agents, given as name to packages; without any, the base image.
+
+    It is a layer for Node and one for each agent, so that images share what they have in common.
+    """
+    if not packages:
+        return BASE_RECIPE
+    image, tag = _agents_layer(BASE_RECIPE, "node", (_NODE,)), ""
+    for name in sorted(packages):
+        tag = f"{tag}_{name}".lstrip("_")
+        image = _agents_layer(image, tag, packages[name])
+    return image
+
+
+def _agents_layer(base: ImageRecipe, tag: str, packages: Collection[str]) -> ImageRecipe:
+    return ImageRecipe(
+        name=f"{AGENTS_IMAGES}:{tag}",
+        files=("agents.Dockerfile",),
+        base=base,
+        packages=tuple(packages),
+    )
 
 
 def toolchain_recipe(base: ImageRecipe, packages: Collection[str]) -> ImageRecipe:

@@ -13,9 +13,12 @@ from app.terminal.output import (
     print_result,
     print_table,
 )
+from contracts.agents import AGENTS
+from contracts.errors import OptionInvalid
 from flows.config.settings import load_settings
+from flows.execution.toolchain import agents_image
 from flows.execution.wiring import docker_engine, sandbox_owner
-from sandbox.images import AGENTS_RECIPE, BASE_RECIPE, ensure_image
+from sandbox.images import ensure_image
 from sandbox.reap import list_sandboxes
 from sandbox.reap import reap as remove_leftovers
 
@@ -25,17 +28,30 @@ app = typer.Typer(no_args_is_help=True)
 @app.command("build")
 def build(
     agents: Annotated[
-        bool, typer.Option("--agents", help="Build the image with `claude` and `pi`.")
-    ] = False,
+        str,
+        typer.Option(
+            "--agents", metavar="NAMES", help="Build the image with these agents, or with `all`."
+        ),
+    ] = "",
     force: Annotated[
         bool, typer.Option("--force", help="Rebuild the image even if it is current.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Pull or build the base image; an image that is current is left unchanged."""
-    recipe = AGENTS_RECIPE if agents else BASE_RECIPE
+    recipe = agents_image(_named_agents(agents))
     image = ensure_image(docker_engine(), recipe, print_message, force=force)
     print_result({"image": image}, image, as_json)
+
+
+def _named_agents(names: str) -> list[str]:
+    if names == "all":
+        return list(AGENTS)
+    named = [name.strip() for name in names.split(",") if name.strip()]
+    for name in named:
+        if name not in AGENTS:
+            raise OptionInvalid(f"no agent {name!r}; known: {', '.join(AGENTS)}")
+    return named
 
 
 @app.command("list")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from contracts.model_access import GuardBounds
 from contracts.tool import Denied, ToolCall
-from nodes.agents.allowed_tools import AGENT_TOOLS
+from nodes.agents.table import agent_tools
 from policy.guard.guard import SECRET_FILES, AgentGuard
 from policy.guard.protected import default_patterns, is_protected_path
 
@@ -74,7 +74,7 @@ def _denied(calls: Sequence[Used], hosts: tuple[str, ...]) -> Iterator[str]:
     )
     guards: dict[str, AgentGuard] = {}
     for tool, value, run in calls:
-        guard = guards.setdefault(run, AgentGuard(bounds, AGENT_TOOLS["native"].get))
+        guard = guards.setdefault(run, AgentGuard(bounds, agent_tools("native").get))
         given = {"command": value} if tool == "bash" else {"path": value, "content": ""}
         call = ToolCall(id="1", name=tool, arguments=json.dumps(given))
         if isinstance(guard(call), Denied):

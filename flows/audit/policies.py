@@ -10,7 +10,8 @@ from contracts.json import Json
 from contracts.model_access import GuardBounds
 from contracts.tool import Decision, Guard, ToolCall
 from flows.runs.trajectory_events import ALLOWED_TOOLS
-from nodes.agents.allowed_tools import AGENT_TOOLS, allowed_tools_guard
+from nodes.agents.allowed_tools import allowed_tools_guard
+from nodes.agents.table import agent_tools
 from policy.guard.guard import GUARD_VERSION, AgentGuard, combined_guard
 from policy.log.replay import Decide
 from policy.plan.decision_record import PLAN_POLICY_VERSION, redecide
@@ -40,7 +41,7 @@ class _GuardQuestion(_ToolsQuestion, frozen=True, extra="forbid"):
     read: tuple[str, ...]
 
     def guard(self) -> Guard:
-        within_bounds = AgentGuard(self.bounds, AGENT_TOOLS[self.agent].get, self.read)
+        within_bounds = AgentGuard(self.bounds, agent_tools(self.agent).get, self.read)
         return combined_guard((super().guard(), within_bounds))
 
 

@@ -1,19 +1,19 @@
 """Which programs a run's project needs, found in the base commit before any sandbox is there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import PurePosixPath
 
-from contracts.agents import CLI_AGENTS
 from flows.config.settings import Settings
 from flows.runs.request import ResolvedRequest
+from nodes.agents.table import agent_rows
 from nodes.projects.find import detect
 from nodes.projects.options import PROJECT_OPTIONS
 from nodes.projects.types import MAX_TEXT_BYTES, ProjectFiles
 from sandbox.commit_files import CommitFiles, commit_files
 from sandbox.diffs import changed_paths
 from sandbox.engine import DockerEngine
-from sandbox.images import AGENTS_RECIPE, BASE_RECIPE, ImageRecipe, ensure_image, toolchain_recipe
+from sandbox.images import ImageRecipe, agents_recipe, ensure_image, toolchain_recipe
 from sandbox.repos import BaseCommit
 from sandbox.spec import WORK_DIR
 
@@ -50,8 +50,13 @@ def toolchain_preparer(
 
 def image_recipe(request: ResolvedRequest) -> ImageRecipe:
     """Return the image of a request, with its toolchain and, if needed, the agents' programs."""
-    base = AGENTS_RECIPE if request.agents & CLI_AGENTS else BASE_RECIPE
-    return toolchain_recipe(base, request.toolchain)
+    return toolchain_recipe(agents_image(request.agents), request.toolchain)
+
+
+def agents_image(agents: Collection[str]) -> ImageRecipe:
+    """Return the image with the programs of these agents."""
+    packages = {name: agent_rows()[name].packages for name in agents}
+    return agents_recipe({name: found for name, found in packages.items() if found})
 
 
 def project_files(commit: CommitFiles) -> ProjectFiles:

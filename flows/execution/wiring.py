@@ -32,11 +32,13 @@ from flows.runs.home import TRAJECTORY, home_owner
 from flows.runs.request import CONFIGURED, ResolvedRequest, RunRequest, check_request
 from flows.runs.trajectory_events import node_rules, secrets_read
 from nodes.agents.runner import MakeAgent, RunBudget, agent_runner
+from nodes.agents.table import agent_rows
 from nodes.agents.types import (
     Agent,
     AgentResult,
     AgentTask,
     ConversationStore,
+    OnLine,
     redacted_store,
 )
 from nodes.execute import RunAgent
@@ -262,10 +264,19 @@ def _agents_behind_gateway(
 
         return work
 
+    def acp(name: str) -> MakeAgent:
+        def make(on_line: OnLine) -> Agent:
+            from nodes.agents.acp import acp_agent  # imports ACP's SDK, which takes a second
+
+            return forwarding(acp_agent(name, open_gate, on_line=on_line))
+
+        return make
+
     return {
         "claude-code": lambda on_line: forwarding(claude_code(open_gate, on_line=on_line)),
         "pi": lambda on_line: forwarding(pi(open_gate, on_line=on_line)),
         "native": lambda on_line: gateway_native_agent(open_gate, on_line=on_line),
+        **{name: acp(name) for name, row in agent_rows().items() if row.acp is not None},
     }
 
 

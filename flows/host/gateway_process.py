@@ -15,7 +15,8 @@ from contracts.tool import Allowed, Guard
 from flows.audit.event_log import cached_approvals
 from flows.config.environment import environment
 from flows.services.daemon import successor_marker
-from nodes.agents.allowed_tools import AGENT_TOOLS, allowed_tools_guard
+from nodes.agents.allowed_tools import allowed_tools_guard
+from nodes.agents.table import agent_tools
 from nodes.text import make_redactor
 from policy.guard.approval_guard import ApprovalGuard
 from policy.guard.guard import AgentGuard, combined_guard
@@ -59,7 +60,7 @@ def guard_for_terms(
     allowed = allowed_tools_guard(terms.allowed_tools, terms.agent)
     if terms.bounds is None:
         return allowed
-    guard = AgentGuard(terms.bounds, AGENT_TOOLS[terms.agent].get, terms.read)
+    guard = AgentGuard(terms.bounds, agent_tools(terms.agent).get, terms.read)
     if approvals is None or not terms.bounds.ask:
         return combined_guard((allowed, guard))
     redact = make_redactor(environment())

@@ -13,7 +13,7 @@ from contracts.model_access import GuardBounds
 from contracts.run import without_attempt
 from contracts.tool import ToolCall
 from flows.runs.request import ResolvedRequest
-from nodes.agents.allowed_tools import AGENT_TOOLS
+from nodes.agents.table import agent_tools
 from nodes.text import strip_control_characters, truncate_middle
 from policy.guard.guard import GUARD_VERSION, AgentGuard
 from policy.log.events import Draft
@@ -74,7 +74,7 @@ class TrajectoryEvents:
     def __post_init__(self) -> None:
         if self.rules.bounds is not None:
             self._guard = AgentGuard(
-                self.rules.bounds, AGENT_TOOLS[self.rules.agent].get, self.rules.read
+                self.rules.bounds, agent_tools(self.rules.agent).get, self.rules.read
             )
 
     @property

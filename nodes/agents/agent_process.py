@@ -9,7 +9,7 @@ from typing import Protocol
 
 from contracts.errors import SandboxLost
 from contracts.model_access import AgentUsage
-from contracts.sandbox import Command, ExecResult, Sandbox, Stream
+from contracts.sandbox import Command, ExecResult, OpenInput, Sandbox, Stream
 from nodes.agents.cli_output import Event, JsonLines
 from nodes.node_sandbox import discard_output
 from nodes.text import one_line
@@ -17,9 +17,12 @@ from nodes.text import one_line
 FIRST_OUTPUT_TIMEOUT_S = 600.0
 """An agent without any output for this long is killed. Both agents print an event at once."""
 
+EXIT_TIMEOUT_S = 10.0
+"""An agent that has not exited so long after the end of a dialogue is killed."""
+
 _WAIT_FOR_TEXT = 'for i in $(seq 40); do grep -rqsF -e "$1" "$2" && exit; sleep 0.05; done; exit 1'
 _LAUNCH = 'echo $$ > "$1" && shift && exec "$@"'
-_KILL = 'kill -TERM "$(cat "$1")"; sleep 3; kill -KILL "$(cat "$1")"'
+_KILL = 'pid=$(cat "$1"); kill -TERM "$pid"; sleep 3; kill -KILL "$pid"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +31,13 @@ class LaunchCommand:
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
-    stdin: str
+    stdin: str | OpenInput
     files: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def hung_up(self) -> bool:
+        """True if a dialogue with the agent was closed: the agent is to exit."""
+        return isinstance(self.stdin, OpenInput) and self.stdin.closed
 
 
 class EventParser(Protocol):
@@ -80,20 +88,22 @@ class AgentProcess:
         pid_file = f"{self._home}/pid"
         files = {pid_file: "", **launch.files}
         self._sandbox.upload_files({path: text.encode() for path, text in files.items()})
-        watchdog = Timer(self._first_output_s, self._kill, (pid_file,))
-        watchdog.daemon = True
-        watchdog.start()
+        watchdog = _started_timer(self._first_output_s, lambda: self._kill_hung(pid_file))
 
         def on_output(stream: Stream, data: bytes) -> None:
+            nonlocal watchdog
+            hung_up = launch.hung_up
             watchdog.cancel()
             self.lines.feed(stream, data)
+            if launch.hung_up and not hung_up:
+                watchdog = _started_timer(EXIT_TIMEOUT_S, lambda: self._kill(pid_file))
 
         try:
             ended = self._sandbox.exec(
                 Command(
                     argv=("sh", "-c", _LAUNCH, "sh", pid_file, *launch.argv),
                     env=launch.env,
-                    stdin=launch.stdin.encode(),
+                    stdin=launch.stdin,
                     timeout_s=limit_s,
                     private=True,
                 ),
@@ -144,7 +154,17 @@ class AgentProcess:
         look = Command(argv=("sh", "-c", _WAIT_FOR_TEXT, "sh", text, self._home), timeout_s=10.0)
         return self._sandbox.exec(look, discard_output).ok
 
-    def _kill(self, pid_file: str) -> None:
+    def _kill_hung(self, pid_file: str) -> None:
         self._hung = True
+        self._kill(pid_file)
+
+    def _kill(self, pid_file: str) -> None:
         with suppress(SandboxLost):  # the main thread's `exec` raises it, too
             self._sandbox.exec(Command(argv=("sh", "-c", _KILL, "sh", pid_file)), discard_output)
+
+
+def _started_timer(seconds: float, act: Callable[[], None]) -> Timer:
+    timer = Timer(seconds, act)
+    timer.daemon = True
+    timer.start()
+    return timer

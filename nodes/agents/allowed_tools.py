@@ -9,15 +9,13 @@ those by which a shell starts another command or opens a file, so `shell(git dif
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from contracts.agents import NATIVE
 from contracts.errors import BlueprintInvalid
 from contracts.json import as_mapping
 from contracts.tool import (
-    PLAYBOOK_TOOLS,
     Allowed,
     Decision,
     Denied,
@@ -27,47 +25,9 @@ from contracts.tool import (
     ToolCall,
 )
 from nodes.agents.native_tools import Bash, CallMalformed, native_tools, parse_call
-
-PLAYBOOKS_WORD = "playbooks"
-"""The word for tools that run on the host. They exist if the settings enable them."""
+from nodes.agents.table import PLAYBOOKS_WORD, agent_rows, agent_tools
 
 TOOL_WORDS = ("read", "write", "edit", "search", "shell", PLAYBOOKS_WORD)
-
-AGENT_TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        NATIVE: {
-            "bash": "shell",
-            "read_file": "read",
-            "write_file": "write",
-            "edit_file": "edit",
-            "search": "search",
-            **dict.fromkeys(PLAYBOOK_TOOLS, PLAYBOOKS_WORD),
-        },
-        "claude-code": {
-            "Bash": "shell",
-            "Read": "read",
-            "Write": "write",
-            "Edit": "edit",
-            "MultiEdit": "edit",
-            "NotebookEdit": "edit",
-            "Grep": "search",
-            "Glob": "search",
-            "LS": "search",
-            **dict.fromkeys(map("mcp__playbooks__{}".format, PLAYBOOK_TOOLS), PLAYBOOKS_WORD),
-        },
-        "pi": {
-            "bash": "shell",
-            "read": "read",
-            "write": "write",
-            "edit": "edit",
-            "grep": "search",
-            "find": "search",
-            "ls": "search",
-            **dict.fromkeys(PLAYBOOK_TOOLS, PLAYBOOKS_WORD),
-        },
-    }
-)
-"""Tool names of each agent, with the word for each tool."""
 
 _ENTRY = re.compile(r"(?P<word>\w+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 _PLAIN = r"[^;&|<>$`()\n\r]"
@@ -115,14 +75,14 @@ def allowed_native_tools(allowed: Sequence[str] | None) -> tuple[Tool, ...]:
     """Return the native tools that are at least partly allowed."""
     may = parse_allowed_tools(allowed)
     words = may.words | ({"shell"} if may.commands else set())
-    return tuple(tool for tool in native_tools() if AGENT_TOOLS[NATIVE][tool.name] in words)
+    return tuple(tool for tool in native_tools() if agent_tools(NATIVE)[tool.name] in words)
 
 
 def allowed_tool_names(agent: str, allowed: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of an agent's own tools that are at least partly allowed."""
     may = parse_allowed_tools(allowed)
     words = may.words - {PLAYBOOKS_WORD} | ({"shell"} if may.commands else set())
-    return tuple(name for name, word in AGENT_TOOLS[agent].items() if word in words)
+    return tuple(name for name, word in agent_tools(agent).items() if word in words)
 
 
 def offered_tools(toolbox: Toolbox | None, allowed: Sequence[str] | None) -> tuple[Tool, ...]:
@@ -141,7 +101,7 @@ def allowed_tools_guard(allowed: Sequence[str] | None, agent: str = NATIVE) -> G
     check_allowed_tools(agent, allowed)
     may = parse_allowed_tools(allowed)
     command = _native_command if agent == NATIVE else _plain_command
-    return lambda call: _decide(may, call, AGENT_TOOLS[agent].get(call.name), command)
+    return lambda call: _decide(may, call, agent_tools(agent).get(call.name), command)
 
 
 def check_allowed_tools(agent: str, allowed: Sequence[str] | None) -> None:
@@ -152,8 +112,8 @@ def check_allowed_tools(agent: str, allowed: Sequence[str] | None) -> None:
     Raises:
         BlueprintInvalid: an unknown agent or word, or a pattern for a word other than `shell`.
     """
-    if agent not in AGENT_TOOLS:
-        raise BlueprintInvalid(f"unknown agent {agent!r}; known: {', '.join(AGENT_TOOLS)}")
+    if agent not in agent_rows():
+        raise BlueprintInvalid(f"unknown agent {agent!r}; known: {', '.join(agent_rows())}")
     parse_allowed_tools(allowed)
 
 

@@ -40,6 +40,8 @@ _ENV: Mapping[str, str] = MappingProxyType(
 _MODEL = "sonnet"
 """Placeholder: the gateway's token determines the model."""
 
+_ENDED_CALL = '"tool_use_id":"$call"'
+
 
 def claude_code(
     open_access: OpenModelAccess, *, port: int = GATEWAY_PORT, on_line: OnLine = lambda _: None
@@ -126,7 +128,11 @@ class _StreamJsonParser:
                 note = "error" if block.get("is_error") is True else "ok"
                 self._activity.on_tool_end(call_id, note)
                 idle = not self._activity.unfinished_calls
-                self.last_result_marker = result_marker("tool_use_id", call_id) if idle else None
+                self.last_result_marker = result_marker(_ENDED_CALL, call_id) if idle else None
 
 
-CLAUDE_CODE = AgentProgram(name="claude-code", launch=_launch, parser=_StreamJsonParser)
+CLAUDE_CODE = AgentProgram(
+    name="claude-code",
+    launch=_launch,
+    parser=lambda activity, _: _StreamJsonParser(activity),
+)

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
@@ -11,7 +11,7 @@ from uuid import uuid4
 from contracts.errors import ModelUnavailable
 from contracts.model_access import AgentUsage, ModelAccess, OpenModelAccess, describe_usage
 from contracts.run import DecisionCounts
-from contracts.sandbox import ExecResult, Sandbox
+from contracts.sandbox import ExecResult, OpenInput, Sandbox
 from contracts.tool import Tool
 from nodes.agents.agent_process import (
     FIRST_OUTPUT_TIMEOUT_S,
@@ -77,7 +77,10 @@ class LaunchContext:
     url: str
     home: str
     session: str
+    work_dir: str = "/workspace"
     toolbox: ForwardedToolbox | None = None
+    input: OpenInput = field(default_factory=OpenInput)
+    """Standard input of an agent that holds a dialogue on it."""
 
     @property
     def resumes(self) -> bool:
@@ -102,7 +105,7 @@ class AgentProgram:
 
     name: str
     launch: Callable[[LaunchContext], LaunchCommand]
-    parser: Callable[[AgentActivity], EventParser]
+    parser: Callable[[AgentActivity, LaunchContext], EventParser]
 
 
 def cli_agent(
@@ -133,10 +136,10 @@ def cli_agent(
                 before=task.conversation or Conversation(session=str(uuid4()), model=task.model),
                 began=began,
             )
-            process = AgentProcess(
-                sandbox, job.home, program.parser(activity), first_output_s, job.save
-            )
-            ended = process.run(program.launch(job.launch_context(port)), job.left_s)
+            context = job.launch_context(port)
+            parser = program.parser(activity, context)
+            process = AgentProcess(sandbox, job.home, parser, first_output_s, job.save)
+            ended = process.run(program.launch(context), job.left_s)
             spent = job.before.spent + access.final_usage()
         return job.result(ended, process, spent)
 
@@ -171,6 +174,7 @@ class _AgentRun:
             url=f"http://127.0.0.1:{port}",
             home=self.home,
             session=self.before.session,
+            work_dir=self.sandbox.work_dir,
             toolbox=_forward_toolbox(self.task, self.sandbox),
         )
 
@@ -216,7 +220,8 @@ class _AgentRun:
 
     @property
     def _saved(self) -> Conversation:
-        return replace(self.before, told="")
+        session = self.activity.session or self.before.session
+        return replace(self.before, session=session, told="")
 
     @property
     def _elapsed_s(self) -> float:

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from string import Template
 
 from contracts.json import as_mapping, as_mappings, text_at
 from contracts.model_access import DENIED_TOOL
@@ -22,7 +23,7 @@ _STDERR_KEPT = 4096
 _GARBAGE_KEPT = 5
 _MAX_OUTPUT = 256 * 1024
 _MAX_CALLS = 1_000
-_SUBJECTS = ("command", "file_path", "path", "pattern", "notebook_path", "query")
+_SUBJECTS = ("command", "file_path", "filePath", "path", "pattern", "notebook_path", "query")
 _ID = re.compile(r"[\w.:+/=|-]{1,4000}", re.ASCII)
 
 
@@ -82,12 +83,14 @@ def content_blocks(message: object) -> list[Event]:
     return as_mappings(as_mapping(message).get("content"))
 
 
-def result_marker(key: str, call_id: str) -> str | None:
-    """Return the JSON text that marks a call's result in a session file.
+def result_marker(template: str, call_id: str) -> str | None:
+    """Return the text that marks the result of the call `$call` in a session file.
 
-    None if the id is not safe to search for: agents choose their ids.
+    None if there is none, or if the id is not safe to search for: agents choose their ids.
     """
-    return f'"{key}":"{call_id}"' if _ID.fullmatch(call_id) else None
+    if not template or not _ID.fullmatch(call_id):
+        return None
+    return Template(template).substitute(call=call_id)
 
 
 @dataclass
@@ -98,6 +101,8 @@ class AgentActivity:
     clock: Callable[[], float] = time.monotonic
     output: str = ""
     """The agent's last message."""
+    session: str = ""
+    """Id of the conversation, if the agent chose it itself."""
     finished_calls: int = 0
     """Number of calls that ended, including calls whose beginning was not seen."""
     _running: dict[str, tuple[str, str, float]] = field(default_factory=dict)
@@ -115,7 +120,8 @@ class AgentActivity:
         args = as_mapping(arguments)
         subject = next((str(args[key]) for key in _SUBJECTS if args.get(key)), "")
         if name == DENIED_TOOL:
-            subject = f"{text_at(args, 'call')}: {text_at(args, 'reason')}"
+            call, reason = text_at(args, "call"), text_at(args, "reason")
+            subject = f"{call}: {reason}" if call else "a call"
         self._running[call_id] = (name, subject, self.clock())
 
     def on_tool_end(self, call_id: str, note: str) -> None:

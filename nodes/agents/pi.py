@@ -24,6 +24,7 @@ _PROVIDER = "gateway"
 _MODEL = "model"
 """Placeholder: the gateway's token determines the model."""
 
+_ENDED_CALL = '"toolCallId":"$call"'
 _CONTEXT_TOKENS = 200_000
 _MAX_OUTPUT_TOKENS = 16_000
 
@@ -87,7 +88,7 @@ class _JsonModeParser:
                 note = "error" if event.get("isError") is True else "ok"
                 self._activity.on_tool_end(call_id, note)
                 idle = not self._activity.unfinished_calls
-                self.last_result_marker = result_marker("toolCallId", call_id) if idle else None
+                self.last_result_marker = result_marker(_ENDED_CALL, call_id) if idle else None
 
     def failure(self) -> str | None:
         """Success is a last message with the stop reason `stop`."""
@@ -101,4 +102,4 @@ class _JsonModeParser:
         return f"pi failed: {reason or 'no stop reason'}: {text}"
 
 
-PI = AgentProgram(name="pi", launch=_launch, parser=_JsonModeParser)
+PI = AgentProgram(name="pi", launch=_launch, parser=lambda activity, _: _JsonModeParser(activity))

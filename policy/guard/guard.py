@@ -30,10 +30,10 @@ SECRET_FILES = (
 )  # fmt: skip
 """Default patterns of files that contain secrets."""
 
-GUARD_VERSION = "agent-guard/2.0"
+GUARD_VERSION = "agent-guard/2.1"
 """Version of these rules in the event log. Raise it whenever a decision changes."""
 
-_PATH_ARGUMENTS = ("path", "file_path", "notebook_path")
+_PATH_ARGUMENTS = ("path", "file_path", "filePath", "notebook_path")
 _MAX_SECRETS = 100
 """Secret files remembered for one agent. The first one already stops everything that leaves."""
 

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from contracts.agents import AGENTS
+from flows.execution.toolchain import agents_image
 from nodes.agents.cli import GATEWAY_PORT
 from providers.client import Gateway
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.images import AGENTS_RECIPE, ensure_image
+from sandbox.images import ensure_image
 from sandbox.spec import SandboxSpec
 from tests.support.agents import Bench
 from tests.support.running_gateway import running_gateway
@@ -28,7 +30,7 @@ def _at_once(_: float) -> None:
 @pytest.fixture(scope="module")
 def agents_sandbox(gateway: Gateway) -> Iterator[DockerSandbox]:
     engine = DockerEngine()
-    image = ensure_image(engine, AGENTS_RECIPE, print)
+    image = ensure_image(engine, agents_image(AGENTS), print)
     spec = SandboxSpec(image=image, owner="harness-tests", run_id="agents")
     with DockerSandbox.start(engine, spec) as started:
         started.forward(GATEWAY_PORT, gateway.connect)

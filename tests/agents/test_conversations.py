@@ -37,7 +37,7 @@ def moved(bench: Bench, gateway: Gateway) -> Iterator[Callable[[], None]]:
         inside(first, "rm -rf /tmp/harness-agent lines.txt")
 
 
-@pytest.mark.parametrize("agent", ["claude-code", "pi"])
+@pytest.mark.parametrize("agent", ["claude-code", "pi", "opencode"])
 def test_an_interrupted_agent_continues_its_conversation_in_another_container(
     bench: Bench, agent: str, moved: Callable[[], None]
 ) -> None:

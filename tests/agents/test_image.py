@@ -2,10 +2,12 @@
 
 import pytest
 
+from contracts.agents import AGENTS
 from contracts.sandbox import Command
+from flows.execution.toolchain import agents_image
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.images import AGENTS_IMAGE, AGENTS_RECIPE, ensure_image, is_current
+from sandbox.images import ensure_image, is_current
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.docker
@@ -17,6 +19,7 @@ pytestmark = pytest.mark.docker
         ("node --version", "v22."),
         ("claude --version", "2.1.329"),
         ("pi --version", "0.87.1"),
+        ("opencode --version", "1.18.33"),
         ("fd --version", "fd"),
         ("python3 -m pytest --version", "pytest"),
         ("id -un", "agent"),
@@ -39,6 +42,6 @@ def test_the_image_has_no_certificates_of_the_host(agents_sandbox: DockerSandbox
 
 def test_an_existing_image_is_not_built_again(agents_sandbox: DockerSandbox) -> None:
     lines: list[str] = []
-    assert ensure_image(DockerEngine(), AGENTS_RECIPE, lines.append) == AGENTS_IMAGE
+    assert ensure_image(DockerEngine(), agents_image(AGENTS), lines.append)
     assert lines == []
-    assert is_current(DockerEngine(), AGENTS_RECIPE)
+    assert is_current(DockerEngine(), agents_image(AGENTS))

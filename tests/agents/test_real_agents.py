@@ -69,7 +69,9 @@ def test_no_prompt_is_in_an_argv_and_no_key_is_in_the_sandbox(
     )
     assert result.status == "success"
     seen = inside(bench.sandbox, "cat seen")
-    assert {"claude-code": "--safe-mode\n", "pi": "\npi\n"}[agent] in seen  # pi hides its own
+    assert {"claude-code": "--safe-mode\n", "pi": "\npi\n"}.get(
+        agent, f"{agent}\nacp\n"
+    ) in seen  # pi hides its own
     assert "SECRET-PROMPT" not in seen
     assert "SECRET-MEMORY" not in seen
     assert "sk-ant-the-providers" not in seen.replace("grep -rl sk-ant-the-providers", "")

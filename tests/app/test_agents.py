@@ -16,7 +16,7 @@ FIX_TESTS = ("run", "fix-tests", "--set", "install=true", "--model", "scripted/r
 """A run of a project that needs no install: seconds of pip, which other tests have."""
 
 
-@pytest.mark.parametrize("agent", ["claude-code", "pi"])
+@pytest.mark.parametrize("agent", ["claude-code", "pi", "opencode"])
 def test_a_real_agent_fixes_the_test_and_its_work_is_on_the_branch(
     harness: Harness, tmp_path: Path, prefect_api: str, agent: str
 ) -> None:

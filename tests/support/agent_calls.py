@@ -5,6 +5,7 @@ from collections.abc import Mapping
 NAMES: Mapping[str, Mapping[str, str]] = {
     "claude-code": {"shell": "Bash", "read": "Read", "write": "Write", "edit": "Edit"},
     "pi": {"shell": "bash", "read": "read", "write": "write", "edit": "edit"},
+    "opencode": {"shell": "bash", "read": "read", "write": "write", "edit": "edit"},
     "native": {"shell": "bash", "read": "read_file", "write": "write_file", "edit": "edit_file"},
 }
 
@@ -16,7 +17,7 @@ def shell(agent: str, command: str) -> dict[str, object]:
 
 def write(agent: str, path: str, content: str) -> dict[str, object]:
     """A call of the agent's tool that writes a file."""
-    place = "file_path" if agent == "claude-code" else "path"
+    place = {"claude-code": "file_path", "opencode": "filePath"}.get(agent, "path")
     return call(NAMES[agent]["write"], {place: path, "content": content})
 
 

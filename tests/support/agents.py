@@ -8,6 +8,7 @@ from pathlib import Path
 
 from contracts.model_access import GuardBounds, ModelAccess, OpenModelAccess, TokenSpec
 from contracts.tool import Toolbox
+from nodes.agents.acp import acp_agent
 from nodes.agents.claude_code import claude_code
 from nodes.agents.native import gateway_native_agent
 from nodes.agents.pi import pi
@@ -35,6 +36,7 @@ MakeAgent = Callable[[OpenModelAccess, OnLine], Agent]
 AGENTS: dict[str, MakeAgent] = {
     "claude-code": lambda gate, on_line: claude_code(gate, on_line=on_line),
     "pi": lambda gate, on_line: pi(gate, on_line=on_line),
+    "opencode": lambda gate, on_line: acp_agent("opencode", gate, on_line=on_line),
     "native": lambda gate, on_line: gateway_native_agent(gate, on_line=on_line),
 }
 

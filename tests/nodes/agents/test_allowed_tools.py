@@ -8,13 +8,13 @@ from contracts.agents import AGENTS
 from contracts.errors import BlueprintInvalid
 from contracts.tool import Allowed, Denied, ToolCall
 from nodes.agents.allowed_tools import (
-    AGENT_TOOLS,
     allowed_native_tools,
     allowed_tool_names,
     allowed_tools_guard,
     check_allowed_tools,
     parse_allowed_tools,
 )
+from nodes.agents.table import agent_rows
 
 PATTERN = ["shell(git diff*)"]
 
@@ -185,9 +185,9 @@ def test_a_tool_of_another_agent_is_denied() -> None:
 
 
 def test_every_agent_has_a_table_of_tools() -> None:
-    assert set(AGENT_TOOLS) == set(AGENTS)
+    assert set(agent_rows()) == set(AGENTS)
 
 
 def test_an_unknown_agent_is_refused() -> None:
-    with pytest.raises(BlueprintInvalid, match="unknown agent 'codex'; known: native, claude-code"):
-        check_allowed_tools("codex", None)
+    with pytest.raises(BlueprintInvalid, match="unknown agent 'cody'; known: native, claude-code"):
+        check_allowed_tools("cody", None)

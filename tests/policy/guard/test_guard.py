@@ -8,7 +8,7 @@ import pytest
 
 from contracts.model_access import GuardBounds
 from contracts.tool import Allowed, Decision, Denied, ToolCall
-from nodes.agents.allowed_tools import AGENT_TOOLS
+from nodes.agents.table import agent_tools
 from policy.guard.guard import SECRET_FILES, AgentGuard
 from policy.guard.protected import default_patterns
 
@@ -23,7 +23,7 @@ BOUNDS = GuardBounds(
 
 
 def guard(agent: str = "native", bounds: GuardBounds = BOUNDS) -> AgentGuard:
-    return AgentGuard(bounds, AGENT_TOOLS[agent].get)
+    return AgentGuard(bounds, agent_tools(agent).get)
 
 
 def call(name: str, **arguments: object) -> ToolCall:
@@ -163,6 +163,7 @@ def test_a_sample_env_file_is_no_secret() -> None:
         ("native", "bash", "write_file", "path"),
         ("claude-code", "Bash", "Write", "file_path"),
         ("pi", "bash", "write", "path"),
+        ("opencode", "bash", "write", "filePath"),
     ],
 )
 def test_the_rules_apply_to_the_tools_of_every_agent(
