@@ -14,11 +14,12 @@ from blueprints.library import implement as _implement
 from blueprints.library import review as _review
 from blueprints.library import upgrade_deps as _upgrade_deps
 from blueprints.types import Blueprint
-from contracts.errors import BlueprintNotFound
+from contracts.agents import AGENTS
+from contracts.errors import BadInput, BlueprintNotFound, SettingsInvalid
 from contracts.run import RunReport
-from flows.config.settings import load_settings
+from flows.config.settings import Settings, load_settings
 from flows.execution.reconcile import reconcile_flow_run
-from flows.execution.wiring import build_dependencies
+from flows.execution.wiring import build_dependencies, resolve_request
 from flows.orchestration.compile import NO_REPO, blueprint_flow, compile_blueprint, run_name
 from flows.orchestration.flow import (
     check_required,
@@ -26,6 +27,8 @@ from flows.orchestration.flow import (
     request_form,
     required_parameters,
 )
+from flows.runs.deployment_request import DeploymentRequest
+from flows.runs.request import RunRequest, check_request
 
 fix_tests = compile_blueprint(_fix_tests.fix_tests, build_dependencies)
 implement = compile_blueprint(_implement.implement, build_dependencies)
@@ -56,6 +59,37 @@ def run_blueprint(*, blueprint: str, repo: str, **fields: Any) -> State[RunRepor
     found = find_allowed_blueprint(blueprint, load_settings().allowed_blueprints, repo=repo)
     run = blueprint_flow(found, build_dependencies, blueprint_ref=blueprint)
     return run(repo=repo, **fields)
+
+
+def check_deployment(request: DeploymentRequest, settings: Settings) -> None:
+    """Check a deployment before it is made: its blueprint, options and schedule.
+
+    Raises:
+        BlueprintNotFound, BlueprintInvalid: as `find_allowed_blueprint`.
+        BadInput: a field cannot be used.
+    """
+    request.check()
+    found = find_allowed_blueprint(
+        request.blueprint, settings.allowed_blueprints, repo=request.repo
+    )
+    fields = {name: getattr(request, name) for name in RunRequest.model_fields}
+    check_request(resolve_request(RunRequest.of(**fields), found, settings), known_agents=AGENTS)
+
+
+def configured_deployments(settings: Settings) -> tuple[DeploymentRequest, ...]:
+    """Return the deployments of the tables `[deployments.NAME]`, checked.
+
+    Raises:
+        SettingsInvalid: a table cannot be used; the message names it.
+    """
+    requests = []
+    for name, table in settings.deployments.items():
+        try:
+            requests.append(DeploymentRequest.of(**{**table, "name": name}))
+            check_deployment(requests[-1], settings)
+        except BadInput as error:
+            raise SettingsInvalid(f"[deployments.{name}]: {error}") from error
+    return tuple(requests)
 
 
 def find_allowed_blueprint(ref: str, patterns: Sequence[str], *, repo: str) -> Blueprint:

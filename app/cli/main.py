@@ -51,6 +51,8 @@ COMMANDS = {
     "curate": Command("app.cli.curate:curate", "Propose notes and examples from finished runs."),
     "sandbox": Command("app.cli.sandbox:app", "Build the base image, list and remove containers."),
     "env": Command("app.cli.environments:app", "List and remove kept environments of projects."),
+    "deploy": Command("app.cli.deployments:deploy", "Have Prefect run a blueprint, on a schedule."),
+    "deployments": Command("app.cli.deployments:app", "List and remove deployments."),
     "up": Command("app.cli.local:up", "Start the local processes that runs from Prefect need."),
     "down": Command("app.cli.local:down", "Stop the processes that `harness up` started."),
     "doctor": Command("app.cli.local:doctor", "Check everything that a run needs."),

@@ -9,7 +9,7 @@ import typer
 from typer import Context
 from typer.core import TyperGroup
 
-from app.cli.run import AllowChange
+from app.cli.request_options import AllowChange
 from app.terminal.files import read_intent
 from app.terminal.options import MAX_ROWS, AsJson
 from app.terminal.output import (

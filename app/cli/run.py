@@ -1,24 +1,39 @@
 """`harness run`: checks a request, runs it here or in a background process, prints the report."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
+from app.cli.request_options import (
+    AgentName,
+    AllowChange,
+    BlueprintName,
+    BudgetUsd,
+    CompanyId,
+    Intent,
+    Model,
+    Push,
+    Ref,
+    Repo,
+    SetOptions,
+    UserId,
+    located,
+    option_values,
+)
 from app.terminal.files import read_intent
 from app.terminal.live import live_view, waiting_for
 from app.terminal.output import print_json, print_line, print_message, print_report
 from blueprints.find import find_blueprint
-from contracts.errors import HarnessError, Interrupted, OptionInvalid, RunNotFound, Unavailable
+from contracts.errors import HarnessError, Interrupted, RunNotFound, Unavailable
 from contracts.run import RunReport
 from flows.config.settings import Settings, load_settings
 from flows.execution.wiring import build_dependencies, resolve_request
 from flows.orchestration.start import run_in_prefect
 from flows.runs.home import create_home
 from flows.runs.report import to_json
-from flows.runs.request import ResolvedRequest, RunRequest, new_run_id
+from flows.runs.request import CONFIGURED, ResolvedRequest, RunRequest, new_run_id
 from flows.runs.run_record import read_record
 from flows.runs.runs import read_report
 from flows.services.daemon import start_detached
@@ -26,42 +41,33 @@ from sandbox.redaction import redact_url
 
 _FIELDS = RunRequest.model_fields
 
-AllowChange = Annotated[
-    list[str] | None, typer.Option(metavar="GLOB", help=_FIELDS["allow_change"].description)
-]
-
 EXIT_CODES = {"cancelled": 130, "waiting": 4}
 """Exit codes by the status of an unsuccessful run; 1 for every other status, but 3 if the sandbox
 lacked a program."""
 
 
 def run(
-    blueprint: Annotated[str, typer.Argument(help=_FIELDS["blueprint"].description)],
-    repo: Annotated[str, typer.Option(help=_FIELDS["repo"].description)] = ".",
-    intent: Annotated[str, typer.Option(help=_FIELDS["intent"].description)] = "",
+    blueprint: BlueprintName,
+    repo: Repo = ".",
+    intent: Intent = "",
     intent_from: Annotated[
         Path | None, typer.Option(help="File with the intent, such as an issue; - reads stdin.")
     ] = None,
     untrusted: Annotated[
         bool, typer.Option("--untrusted", help="The text of --intent-from is not trusted.")
     ] = False,
-    ref: Annotated[str, typer.Option(help=_FIELDS["ref"].description)] = "",
-    agent: Annotated[str, typer.Option(help=_FIELDS["agent"].description)] = "configured",
-    model: Annotated[str, typer.Option(help=_FIELDS["model"].description)] = "",
-    push: Annotated[bool, typer.Option("--push", help=_FIELDS["push"].description)] = False,
-    options: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help=_FIELDS["options"].description),
-    ] = None,
+    ref: Ref = "",
+    agent: AgentName = CONFIGURED,
+    model: Model = "",
+    push: Push = False,
+    options: SetOptions = None,
     good: Annotated[
         str,
         typer.Option(metavar="REF", help="Same as --set good=REF: a commit where the tests pass."),
     ] = "",
-    budget_usd: Annotated[
-        float | None, typer.Option(help=_FIELDS["budget_usd"].description)
-    ] = None,
-    user: Annotated[str, typer.Option(help=_FIELDS["user"].description)] = "",
-    company: Annotated[str, typer.Option(help=_FIELDS["company"].description)] = "",
+    budget_usd: BudgetUsd = None,
+    user: UserId = "",
+    company: CompanyId = "",
     allow_change: AllowChange = None,
     wait_approvals: Annotated[
         float | None, typer.Option(metavar="SECONDS", help=_FIELDS["wait_approvals_s"].description)
@@ -83,7 +89,7 @@ def run(
         whole_intent.unlink()
     typed = RunRequest.of(
         blueprint=blueprint,
-        repo=_located(repo),
+        repo=located(repo),
         intent=full_intent,
         intent_from=f"file:{intent_from.name}" if intent_from and untrusted else "",
         ref=ref,
@@ -91,7 +97,7 @@ def run(
         model=model,
         push=push,
         budget_usd=budget_usd,
-        options=_options([*(options or []), *([f"good={good}"] if good else [])]),
+        options=option_values([*(options or []), *([f"good={good}"] if good else [])]),
         user=user,
         company=company,
         allow_change=allow_change or [],
@@ -210,16 +216,3 @@ def _start_in_background(run_id: str, intent: str, settings: Settings, *, as_jso
         print_json({"run_id": run_id, "log": str(log)})
     else:
         print_line(f"started {run_id}; see `harness runs show {run_id}` and {log}")
-
-
-def _located(repo: str) -> str:
-    """Return a folder as an absolute path, so that lists show its name; a URL unchanged."""
-    # Without following links: the name that the user typed is the one to show.
-    return os.path.abspath(repo) if os.path.isdir(repo) else repo  # noqa: PTH100, PTH112 - never raises
-
-
-def _options(texts: list[str]) -> dict[str, str]:
-    for text in texts:
-        if "=" not in text:
-            raise OptionInvalid(f"--set needs NAME=VALUE, not {text!r}")
-    return dict(text.split("=", 1) for text in texts)

@@ -209,6 +209,9 @@ class Settings(BaseSettings):
     ui: UiSettings = UiSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     webhooks: WebhookSettings = WebhookSettings()
+    deployments: dict[str, dict[str, object]] = Field(default_factory=dict)
+    """Deployments that `harness up` makes, by name; `flows/runs/deployment_request.py` has the
+    fields."""
     memory: dict[str, object] = Field(default_factory=dict)
     """The table [memory], which `flows/config/memory.py` reads."""
     policy: dict[str, object] = Field(default_factory=dict)

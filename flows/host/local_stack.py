@@ -19,6 +19,7 @@ from flows.services.daemons import (
     worker_daemon,
 )
 from flows.services.deploy import deploy
+from flows.services.user_deployments import make_configured
 from flows.services.zombies import create_zombie_automations
 from sandbox.reap import reap
 
@@ -47,10 +48,13 @@ def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple
     Leftovers of dead runs are removed before a worker can start a new sandbox.
 
     Raises:
+        SettingsInvalid: a table [deployments.NAME] cannot be used.
         Unavailable: one member does not start; the members before it stay up.
     """
-    from flows.execution.end_state import set_recorded_states  # with prefect: two seconds to import
+    from flows.deployed import configured_deployments  # with prefect: two seconds to import
+    from flows.execution.end_state import set_recorded_states
 
+    configured = configured_deployments(settings)
     members: list[StackMember] = []
 
     def add(member: StackMember) -> None:
@@ -65,6 +69,9 @@ def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple
     set_recorded_states(settings.runs, api)
     deployed = deploy(api)
     state: MemberState = "made" if deployed.changed else "there"
+    if made := make_configured(api, configured):
+        state = "made"
+        deployed = deployed._replace(notes=(*deployed.notes, f"of the settings: {', '.join(made)}"))
     add(StackMember("deployments", state, f"{ui}/deployments", "; ".join(deployed.notes)))
     created = create_zombie_automations(api)
     add(StackMember("zombie automation", "made" if created else "there", f"{ui}/automations"))

@@ -6,7 +6,7 @@ new deployment its schedules, limits and pool, and an existing one keeps what us
 deploy --all` makes the same deployments, but resets those that exist.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -46,7 +46,7 @@ def deploy(api: str) -> DeployResult:
     Raises:
         PrefectUnavailable: the server does not answer, or refuses one of them.
     """
-    _create_pool(api)
+    create_pool(api)
     return deploy_file(api, _prefect_yaml())
 
 
@@ -69,6 +69,7 @@ def deploy_file(api: str, file: Path) -> DeployResult:
     try:
         with use_server(api), get_client(sync_client=True) as client:
             results = [_deploy_one(client, entry, filled["pull"]) for entry in entries]
+            results += _update_others(client, entries, filled["pull"])
             pools = {entry["work_pool"]["name"] for entry in entries}
             obsolete = tuple(_obsolete(client, pools))
     except HTTPError as error:
@@ -81,6 +82,26 @@ def deploy_file(api: str, file: Path) -> DeployResult:
 def deployment_names() -> tuple[str, ...]:
     """Return the names in `prefect.yaml`, in its order."""
     return tuple(entry["name"] for entry in _read(_prefect_yaml())["deployments"])
+
+
+def owned_fields(name: str) -> dict[str, Any]:
+    """Return the fields that Harness owns in deployments with the flow of this entry."""
+    from prefect.utilities.templating import apply_values
+
+    content = _read(_prefect_yaml())
+    entry = next(one for one in content["deployments"] if one["name"] == name)
+    filled: Any = apply_values({"pull": content["pull"]}, {}, remove_notset=False)
+    return _owned(entry, filled["pull"])[1]
+
+
+def deployment_of(client: "SyncPrefectClient", flow: str, name: str) -> "DeploymentResponse | None":
+    """Return the deployment of this flow and name, or None."""
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        return client.read_deployment_by_name(f"{flow}/{name}")
+    except ObjectNotFound:
+        return None
 
 
 def start_deployment(api: str, name: str, parameters: Mapping[str, object]) -> str:
@@ -143,7 +164,7 @@ def _read(file: Path) -> Mapping[str, Any]:
     return content
 
 
-def _create_pool(api: str) -> None:
+def create_pool(api: str) -> None:
     """Create the process work pool; a command that users gave it stays."""
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists
@@ -162,21 +183,41 @@ def _create_pool(api: str) -> None:
             client.update_work_pool(WORK_POOL, WorkPoolUpdate(base_job_template=template))
 
 
-def _deploy_one(client: "SyncPrefectClient", entry: _Entry, pull: object) -> DeployResult:
-    from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+def _owned(entry: _Entry, pull: object) -> "tuple[Flow[..., Any], dict[str, Any]]":
+    """Return the flow of an entry, and the fields of its deployments that Harness owns."""
     from prefect.flows import load_flow_from_entrypoint
     from prefect.utilities.callables import parameter_schema
 
     flow: Flow[..., Any] = load_flow_from_entrypoint(entry["entrypoint"])
-    owned: dict[str, Any] = {
+    return flow, {
         "entrypoint": entry["entrypoint"],
         "version": flow.version,
         "parameter_openapi_schema": parameter_schema(flow).model_dump(exclude_unset=True),
         "pull_steps": pull,
     }
+
+
+def _update_others(
+    client: "SyncPrefectClient", entries: Sequence[_Entry], pull: object
+) -> list[DeployResult]:
+    """Update deployments that users made of a flow of these entries."""
+    by_entrypoint = {entry["entrypoint"]: entry for entry in entries}
+    results = []
+    for found in client.read_deployments():
+        entry = by_entrypoint.get(found.entrypoint or "")
+        if entry is not None and found.name != entry["name"]:
+            _, owned = _owned(entry, pull)
+            del owned["version"]  # it may say which settings the deployment is from
+            results.append(_update(client, found, owned))
+    return results
+
+
+def _deploy_one(client: "SyncPrefectClient", entry: _Entry, pull: object) -> DeployResult:
+    from prefect.exceptions import PrefectHTTPStatusError
+
+    flow, owned = _owned(entry, pull)
     for is_last in (False, True):
-        with suppress(ObjectNotFound):
-            found = client.read_deployment_by_name(f"{flow.name}/{entry['name']}")
+        if found := deployment_of(client, flow.name, entry["name"]):
             return _update(client, found, owned)
         try:
             _create(client, flow, entry, owned)
