@@ -19,6 +19,7 @@ from flows.orchestration.flow import (
     expected_errors,
     request_form,
     required_parameters,
+    unless_typed,
 )
 from flows.orchestration.suspend import suspend_until_decided
 from flows.plans.compile import (
@@ -65,7 +66,7 @@ class _PlanForm(PlanRequest):
 @flow(
     name="run-plan",
     description="Make a plan of a prompt and run it; you decide what its data may not decide",
-    flow_run_name=lambda: f"plan · {str(flow_run.id)[-8:]}",
+    flow_run_name=lambda: unless_typed(f"plan · {str(flow_run.id)[-8:]}"),
     persist_result=True,
     task_runner=step_task_runner(),
     on_cancellation=[reconcile_plan],

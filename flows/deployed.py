@@ -26,6 +26,7 @@ from flows.orchestration.flow import (
     expected_errors,
     request_form,
     required_parameters,
+    unless_typed,
 )
 from flows.runs.deployment_request import DeploymentRequest
 from flows.runs.request import RunRequest, check_request
@@ -39,7 +40,8 @@ upgrade_deps = compile_blueprint(_upgrade_deps.upgrade_deps, build_dependencies)
 def _flow_run_name() -> str:
     parameters = flow_run.parameters
     blueprint = str(parameters.get("blueprint") or "no blueprint").rpartition(":")[2]
-    return run_name(blueprint, str(parameters.get("repo") or NO_REPO), str(flow_run.id)[-8:])
+    repo = str(parameters.get("repo") or NO_REPO)
+    return unless_typed(run_name(blueprint, repo, str(flow_run.id)[-8:]))
 
 
 @required_parameters("blueprint", "repo")

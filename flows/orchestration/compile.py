@@ -35,6 +35,7 @@ from flows.orchestration.flow import (
     request_form,
     required_parameters,
     secret_variables,
+    unless_typed,
 )
 from flows.orchestration.limits import wait_for_turn
 from flows.orchestration.suspend import suspend_until_decided
@@ -93,7 +94,7 @@ def compile_blueprint(
     def own_name() -> str:
         own_id = run_id or str(flow_run.id)[-8:]
         repo = str(flow_run.parameters.get("repo") or NO_REPO)
-        return run_name(blueprint.name, repo, own_id)
+        return unless_typed(run_name(blueprint.name, repo, own_id))
 
     compiled = Flow(
         blueprint_flow(

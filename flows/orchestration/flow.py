@@ -1,6 +1,6 @@
 """What flows share: the form of a request, required parameters, expected errors, secrets."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from hashlib import sha256
@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, ParamSpec, TypeVar, cast
 
 from prefect import Flow, State
 from prefect.blocks.system import Secret
+from prefect.runtime import flow_run
 from prefect.states import Failed
 from prefect.utilities.callables import parameter_schema
 from pydantic import BaseModel, Field, WithJsonSchema
@@ -80,6 +81,20 @@ def expected_errors(run: Callable[Params, State[Report]]) -> Callable[Params, St
             return Failed(message=str(error), data=error)
 
     return wrapped
+
+
+def unless_typed(name: str) -> str:
+    """Return the current flow run's name if a person typed it, else this name.
+
+    Prefect gives a run that nobody named two words of its generator, such as `brave-otter`.
+    """
+    from coolname.data import config
+
+    given = flow_run.name or ""
+    # Its types say `object`.
+    tables = cast("Mapping[str, Mapping[str, Sequence[str]]]", config)
+    known = {word for table in tables.values() for word in table.get("words", ())}
+    return name if known.issuperset(given.split("-")) or not given else given
 
 
 RunFunction = TypeVar("RunFunction", bound=Callable[..., object])

@@ -277,6 +277,18 @@ def test_a_run_is_named_and_tagged_after_what_it_does(
     assert all(not task["tags"] for task in task_runs(api, flow_run).values())
 
 
+@pytest.mark.parametrize("typed", ["before the release", "nightly"])
+def test_a_name_that_a_person_typed_stays(
+    shop: RunDependencies, repository: object, api: httpx.Client, typed: str
+) -> None:
+    looks = blueprint("looks", "Looks", [deterministic("look", "look", command("true"))])
+    flow = compile_blueprint(looks, lambda: shop)
+    flow_id = api.post("/flows/", json={"name": "looks"}).json()["id"]
+    made = api.post("/flow_runs/", json={"flow_id": flow_id, "name": typed}).json()
+    run_in_flow_run(flow, {"repo": str(repository)}, made["id"])
+    assert api.get(f"/flow_runs/{made['id']}").json()["name"] == typed
+
+
 def test_what_cannot_be_run_ends_the_flow_run_with_one_line(run: Run, api: httpx.Client) -> None:
     made = blueprint("talks", "Talks", [deterministic("do", "do it", shell("echo nice"))])
     error, flow_run = run(made, ref="no-such-branch")
