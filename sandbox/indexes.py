@@ -84,8 +84,10 @@ _INDEXES: Mapping[str, _Index] = {
         "maven",
         (
             *_CLEAN, "python3", "-I", "-c",
-            "import glob, zipfile; j = glob.glob('/usr/share/maven/lib/maven-model-builder*.jar');"
-            "print(zipfile.ZipFile(j[0]).read('org/apache/maven/model/pom-4.0.0.xml').decode())",
+            "import glob, re, zipfile;"
+            "jar = glob.glob('/usr/share/maven/lib/maven-model-builder*.jar')[0];"
+            "pom = zipfile.ZipFile(jar).read('org/apache/maven/model/pom-4.0.0.xml').decode();"
+            "print(*re.findall('<url>(.*?)</url>', pom))",
         ),
         maven_route,
     ),
