@@ -52,7 +52,7 @@ class Prepare:
         base = fetch_base(str(repository), store=self._place / "store")
         settings = Settings(sandbox=SandboxSettings.model_validate(sandbox))
         request = ResolvedRequest.of(
-            blueprint="b", repo=str(repository), definition=definition, model="m"
+            blueprint="b", repo=str(repository), definition=definition, model="m", agent="native"
         )
         return toolchain_preparer(settings, DockerEngine)(request, base, lambda _: None)
 
