@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from contracts.agents import AGENTS
 from contracts.errors import HarnessError, OptionInvalid, RunNotFound
 from flows.config.settings import load_settings
 from flows.recall.library import configured_notebook
@@ -186,9 +187,7 @@ def test_note_types_are_listed_set_and_removed(cli: Cli) -> None:
 
 
 def test_an_agents_settings_are_shown_and_changed(cli: Cli) -> None:
-    assert [one["agent"] for one in data(cli("agents", "list", "--json"))] == [
-        "claude-code", "native", "pi",
-    ]  # fmt: skip
+    assert [one["agent"] for one in data(cli("agents", "list", "--json"))] == sorted(AGENTS)
     after = data(cli("agents", "set", "pi", "--max-notes", "2", "--note-strategy", "recent",
                      "--no-examples", "--json"))  # fmt: skip
     assert (after["max_notes"], after["note_strategy"], after["inject_examples"]) == (
@@ -240,7 +239,7 @@ def test_a_run_is_rated_by_the_beginning_of_its_id(cli: Cli) -> None:
         (("examples", "add", "a", "b", "--score", "101"), NoteInvalid, "out of range"),
         (("examples", "add", "a", "b", "--score", "-1"), NoteInvalid, "out of range"),
         (("examples", "show", "nothing"), NoteNotFound, "harness examples list"),
-        (("agents", "show", "smith"), AgentUnknown, "claude-code, native, pi"),
+        (("agents", "show", "smith"), AgentUnknown, ", ".join(sorted(AGENTS))),
         (("agents", "set", "pi", "--max-notes", "21"), NoteInvalid, "from 1 to 20"),
         (("agents", "set", "pi", "--max-examples", "0"), NoteInvalid, "from 1 to 10"),
         (("agents", "set", "pi", "--note-strategy", "Best"), NoteInvalid, "Relevant, Recent, All"),
