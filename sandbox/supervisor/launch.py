@@ -217,7 +217,10 @@ def open_regular(path: str, root: str, flags: int) -> int:
     if os.path.normpath(path).startswith(inside) and not real.startswith(inside):
         raise OSError(errno.ELOOP, f"a link out of {root}")
     fd = os.open(real, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o644)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
         os.close(fd)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         raise OSError(errno.ENXIO, "not a regular file")
     return fd

@@ -57,6 +57,14 @@ def test_only_regular_files_are_read_and_written(sandbox: Sandbox, make: str) ->
         sandbox.write_file("odd", b"x")
 
 
+def test_a_directory_is_refused_in_pythons_own_words(sandbox: Sandbox) -> None:
+    sh(sandbox, "mkdir -p folder")
+    with pytest.raises(SandboxNotAFile, match="wanted to read 'folder': Is a directory"):
+        sandbox.read_file("folder")
+    with pytest.raises(SandboxNotAFile, match="wanted to write 'folder': Is a directory"):
+        sandbox.write_file("folder", b"x")
+
+
 def test_a_device_is_not_a_file(sandbox: Sandbox) -> None:
     with pytest.raises(SandboxNotAFile):
         sandbox.read_file("/dev/zero")
