@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
+import prefect
 import pytest
 from prefect.blocks.system import Secret
 from prefect.logging.handlers import APILogHandler
@@ -275,6 +276,25 @@ def test_a_run_is_named_and_tagged_after_what_it_does(
     about = ["agent:native", "blueprint:answer-is-42", f"model:{made}", "repo:repository"]
     assert flow_run["tags"] == about
     assert all(not task["tags"] for task in task_runs(api, flow_run).values())
+
+
+def test_a_blueprint_is_a_subflow_of_a_users_flow(
+    shop: RunDependencies, repository: object, api: httpx.Client
+) -> None:
+    looks = compile_blueprint(
+        blueprint("looks", "Looks", [deterministic("look", "look", command("true"))]), lambda: shop
+    )
+
+    @prefect.flow
+    def nightly() -> str:
+        report = looks(repo=str(repository))
+        assert isinstance(report, RunReport)
+        return report.run_id
+
+    run_id = nightly()
+    named = {"flow_runs": {"name": {"like_": run_id}}}
+    (inner,) = api.post("/flow_runs/filter", json=named).json()
+    assert inner["parent_task_run_id"] is not None
 
 
 @pytest.mark.parametrize("typed", ["before the release", "nightly"])
