@@ -5,13 +5,19 @@ rollback = blueprint("rollback", "Undo the last release", [
     deterministic("revert", "Revert the newest commit", command("git", "revert", "HEAD")),
 ])
 
-Each word is the class of its node; `nodes/types.py` and `blueprints/types.py` document the
-arguments. `parallel` and `compete` are functions.
+Each word makes a node of its class; `nodes/types.py` and `blueprints/types.py` document the
+arguments. All raise `BlueprintInvalid` with the file, the line and the name for wrong ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import signature
+from reprlib import repr as short_repr
+from typing import ParamSpec, TypeVar
 
 from blueprints.types import Blueprint
+from contracts.errors import BlueprintInvalid
+from nodes.field_checks import FieldChecks, at, place_of_caller
 from nodes.types import (
     DEFAULT_MAX_TURNS,
     Agentic,
@@ -28,15 +34,36 @@ from nodes.types import (
     fewest_lines_changed,
 )
 
-blueprint = Blueprint
-preflight = Preflight
-deterministic = Deterministic
-agentic = Agentic
-validate = Validate
-step = ValidationStep
+_Args = ParamSpec("_Args")
+_Made = TypeVar("_Made")
 
 
-def parallel(
+def _word(name: str, make: Callable[_Args, _Made]) -> Callable[_Args, _Made]:
+    """Return a function that names the node if an argument is missing or unknown."""
+    takes = signature(make)
+
+    @wraps(make)
+    def word(*args: _Args.args, **kwargs: _Args.kwargs) -> _Made:
+        try:
+            takes.bind(*args, **kwargs)
+        except TypeError as error:
+            which = short_repr(args[0] if args else kwargs.get("name"))
+            problem = f"{name}({which}, …): {error}"
+            raise BlueprintInvalid(at(place_of_caller(), problem)) from error
+        return make(*args, **kwargs)
+
+    return word
+
+
+blueprint = _word("blueprint", Blueprint)
+preflight = _word("preflight", Preflight)
+deterministic = _word("deterministic", Deterministic)
+agentic = _word("agentic", Agentic)
+validate = _word("validate", Validate)
+step = _word("step", ValidationStep)
+
+
+def _parallel(
     name: str,
     description: str,
     lanes: Sequence[Sequence[Node]],
@@ -44,10 +71,10 @@ def parallel(
     skip: SkipCondition | None = None,
 ) -> Parallel:
     """Return a node whose lanes run at the same time, in the same files."""
-    return Parallel(name, description, lanes=tuple(map(tuple, lanes)), skip=skip)
+    return Parallel(name, description, lanes=lanes, skip=skip)
 
 
-def compete(  # noqa: PLR0913 - one keyword for each setting that the agents share
+def _compete(  # noqa: PLR0913 - one keyword for each setting that the agents share
     name: str,
     description: str,
     n: int = 2,
@@ -67,6 +94,9 @@ def compete(  # noqa: PLR0913 - one keyword for each setting that the agents sha
     `agents` are assigned in turn; without them, all use the run's agent. Their nodes are called
     `name-1`, `name-2` and so on. `timeout_s` applies to each of them.
     """
+    checks = FieldChecks("node", name, place_of_caller())
+    checks.count("n", n, least=2)
+    checks.each("agents", agents, str, "names of agents")
     entrants = tuple(
         Agentic(
             f"{name}-{number + 1}",
@@ -80,4 +110,8 @@ def compete(  # noqa: PLR0913 - one keyword for each setting that the agents sha
         )
         for number in range(n)
     )
-    return Compete(name, description, entrants=entrants, steps=tuple(steps), judge=judge, skip=skip)
+    return Compete(name, description, entrants=entrants, steps=steps, judge=judge, skip=skip)
+
+
+parallel = _word("parallel", _parallel)
+compete = _word("compete", _compete)

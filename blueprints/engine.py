@@ -20,7 +20,8 @@ from nodes.execute import RunAgent, RunNode, execute_node, with_step_results
 from nodes.node_errors import attribute_errors
 from nodes.node_sandbox import NodeSandbox
 from nodes.text import Redact, strip_control_characters, truncate_middle
-from nodes.types import Compete, Node, Parallel, Validate
+from nodes.time_limit import DidNotReturn, call_in_time
+from nodes.types import Agentic, Compete, Deterministic, Node, Parallel, Preflight, Validate
 
 WrapNode = Callable[[Node, Callable[[], NodeResult]], NodeResult]
 """Call the function once, for example inside a Prefect task, and return its result."""
@@ -88,22 +89,16 @@ class NodeRunner:
 
     def _execute(self, node: Node, ctx: RunContext) -> NodeResult:
         with attribute_errors(node.name):
-            if node.skip is not None and node.skip(ctx):
-                return NodeResult.skipped()
             inside = NodeSandbox(
                 self.sandbox,
                 env=ctx.env,
                 timeout_s=node.timeout_s,
                 sink=lambda line: self.listener.on_line(node.name, self.redact(line)),
             )
-            result = execute_node(
-                node,
-                ctx,
-                sandbox=inside,
-                run_agent=self.run_agent,
-                run_node=self,
-                run_lanes=self._run_lanes,
-            )
+            try:
+                result = self._execute_in_time(node, ctx, inside)
+            except DidNotReturn as late:
+                result = NodeResult.failure(str(late))
             error = result.error
             # The error of a killed command does not say why it was killed.
             if result.status == "failure" and inside.out_of_time:
@@ -115,6 +110,25 @@ class NodeRunner:
                 tests=None if result.tests is None else result.tests.with_texts(self._clean),
                 remark=self._clean(result.remark),
             )
+
+    def _execute_in_time(self, node: Node, ctx: RunContext, inside: NodeSandbox) -> NodeResult:
+        """Execute the node; the node's time limit ends its Python functions, too."""
+        if node.skip is not None and call_in_time(partial(node.skip, ctx), inside):
+            return NodeResult.skipped()
+        if isinstance(node, Agentic):
+            make = node.prompt
+            node = replace(node, prompt=lambda ctx: call_in_time(partial(make, ctx), inside))
+        execute = partial(
+            execute_node,
+            node,
+            ctx,
+            sandbox=inside,
+            run_agent=self.run_agent,
+            run_node=self,
+            run_lanes=self._run_lanes,
+        )
+        plain = isinstance(node, Preflight | Deterministic)
+        return call_in_time(execute, inside) if plain else execute()
 
     def _clean(self, text: str) -> str:
         return truncate_middle(self.redact(strip_control_characters(text)))

@@ -14,11 +14,14 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 
 from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid, BlueprintNotFound
 from contracts.files import existing_path
+from nodes.field_checks import at
+from nodes.node_errors import is_harness
 
 ENTRY_POINT_GROUP = "harness.blueprints"
 
@@ -130,9 +133,23 @@ def _load_installed(name: str) -> Blueprint:
 def _report_load_errors(ref: str) -> Iterator[None]:
     try:
         yield
+    except BlueprintInvalid:
+        raise
     except (Exception, SystemExit) as error:  # the blueprint's own code can raise anything
         first_line = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise BlueprintInvalid(f"{ref!r} raised while it was loaded: {first_line}") from error
+        problem = f"{ref!r} raised while it was loaded: {first_line}"
+        raise BlueprintInvalid(at(_place(error), problem)) from error
+
+
+def _place(error: BaseException) -> str:
+    """Return file and line of the first frame that is neither ours nor of the import system."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}"
+    for frame, line in walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__"))
+        if not is_harness(module) and not module.startswith(("importlib", "_frozen_importlib")):
+            return f"{frame.f_code.co_filename}:{line}"
+    return ""
 
 
 def _refuse_inside(repo: str | None, places: Sequence[Path], ref: str) -> None:

@@ -6,17 +6,15 @@ their sandbox.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack
-from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from math import inf
-from threading import Thread
 from typing import TypeVar
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, ExecResult, PersistentSandbox, SnapshotId
+from nodes.time_limit import start_in_thread
 from nodes.types import Agentic, Compete, CompeteEntry, Deterministic, Node, Parallel, step_name
 
 RunLane = Callable[[Sequence[Node], RunContext], RunContext]
@@ -150,19 +148,6 @@ def _git(sandbox: PersistentSandbox, *args: str) -> ExecResult:
 
 
 def _run_all(calls: Sequence[Callable[[], _T]]) -> list[_T]:
-    """Run the calls in daemon threads and return their results; raise the first error.
-
-    A thread pool would wait for all lanes at exit, also after Ctrl-C.
-    """
-    futures: list[Future[_T]] = [Future() for _ in calls]
-    for call, future in zip(calls, futures, strict=True):
-        context = copy_context()
-        Thread(target=context.run, args=(_fulfil, call, future), daemon=True).start()
+    """Run the calls at the same time and return their results; raise the first error."""
+    futures = [start_in_thread(call) for call in calls]
     return [future.result() for future in futures]
-
-
-def _fulfil(call: Callable[[], _T], future: Future[_T]) -> None:
-    try:
-        future.set_result(call())
-    except BaseException as error:  # noqa: BLE001 - future.result() raises it again
-        future.set_exception(error)

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
-from contracts.errors import BlueprintInvalid
 from contracts.run import is_attempt
-from nodes.types import Node, inner_nodes, step_names
+from nodes.field_checks import FieldChecks, place_of_caller
+from nodes.types import Node, check_nodes, inner_nodes, step_names
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -37,31 +37,54 @@ class Blueprint:
     needs_intent: bool = False
     """A run without an intent is refused before it starts."""
 
+    place: str = field(default="", compare=False, repr=False)
+    """File and line where the blueprint is written; found out if empty."""
+
     def __post_init__(self) -> None:
+        object.__setattr__(self, "place", self.place or place_of_caller())
+        self._check_fields()
         for name in ("nodes", "egress", "changes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        if not _NAME.fullmatch(self.name):
-            raise BlueprintInvalid(
-                f"blueprint name {self.name!r} is not usable: lower-case letters, digits and "
-                "hyphens only, at most 63, because the branch is named after it"
-            )
-        if not self.nodes:
-            raise BlueprintInvalid(f"blueprint {self.name!r} has no nodes: it needs at least one")
         names = self.all_names()
         counts = Counter((*names, *(name for node in self._all() for name in step_names(node))))
         doubled = [name for name, count in counts.items() if count > 1]
         if doubled:
-            raise BlueprintInvalid(
-                f"blueprint {self.name!r} uses a node name twice: {', '.join(map(repr, doubled))}; "
+            raise self.checks.invalid(
+                f"uses a node name twice: {', '.join(map(repr, doubled))}; "
                 "a step counts too, as 'node/step'"
             )
         # Results of attempts are matched to their step by name.
         reserved = [name for name in names if is_attempt(name)]
         if reserved:
-            raise BlueprintInvalid(
-                f"blueprint {self.name!r} has a node {reserved[0]!r}: names of this form are "
-                "reserved for attempts at steps and fixes"
+            raise self.checks.invalid(
+                f"has a node {reserved[0]!r}: names of this form are reserved for attempts at "
+                "steps and fixes"
             )
+
+    @property
+    def checks(self) -> FieldChecks:
+        """Checks whose messages name this blueprint."""
+        return FieldChecks("blueprint", self.name, self.place)
+
+    def _check_fields(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise self.checks.invalid(
+                "has a name that is not usable: lower-case letters, digits and hyphens only, at "
+                "most 63, because the branch is named after it"
+            )
+        self.checks.text("description", self.description)
+        check_nodes(self.checks, "nodes", self.nodes)
+        self.checks.each("egress", self.egress, str, "names of hosts")
+        self.checks.each("changes", self.changes, str, "globs on paths")
+        self.checks.flag("verdict_later", self.verdict_later)
+        self.checks.flag("needs_intent", self.needs_intent)
+        if not isinstance(self.options, Mapping):
+            raise self.checks.wrong("options", self.options, "a mapping of names to meanings")
+        for name, meaning in self.options.items():
+            self.checks.text("options", name)
+            self.checks.text(f"options[{name!r}]", meaning)
+            if not name.strip() or "=" in name:
+                raise self.checks.invalid(f"has an option {name!r}, which --set cannot name")
 
     def all_names(self) -> list[str]:
         """Return the names of all nodes in order, including nodes inside other nodes."""

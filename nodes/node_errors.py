@@ -77,10 +77,11 @@ def _describe(node: str, error: BaseException) -> str:
 def _place(error: BaseException) -> str:
     """Return file and line of the first frame outside Harness, or of the innermost frame."""
     frames = list(walk_tb(error.__traceback__))
-    outside = [pair for pair in frames if not _is_harness(str(pair[0].f_globals.get("__name__")))]
+    outside = [pair for pair in frames if not is_harness(str(pair[0].f_globals.get("__name__")))]
     frame, line = outside[0] if outside else frames[-1]
     return f"{frame.f_code.co_filename}:{line}"
 
 
-def _is_harness(module: str) -> bool:
+def is_harness(module: str) -> bool:
+    """Return True for our own modules, except the built-in blueprints."""
     return module.partition(".")[0] in _ROOMS and not module.startswith(_LIBRARY)

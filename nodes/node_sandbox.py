@@ -59,6 +59,8 @@ class NodeSandbox:
         self._env = env
         self._deadline = None if timeout_s is None else monotonic() + timeout_s
         self._live = LiveLines(sink)
+        self.executing = False
+        """True while a command runs."""
         self.work_dir = inner.work_dir
         self.read_file = inner.read_file
         self.write_file = inner.write_file
@@ -73,18 +75,25 @@ class NodeSandbox:
         """True after the node's deadline."""
         return self._deadline is not None and monotonic() >= self._deadline
 
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until the node's deadline; None without one."""
+        return None if self._deadline is None else max(self._deadline - monotonic(), 0.001)
+
     def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
         if self.out_of_time:
             return ExecResult(exit_code=124, timed_out=True)
         bounded = replace(
             command, env={**self._env, **command.env}, timeout_s=self._time_for(command)
         )
-        result = self._inner.exec(bounded, on_output or self._live.feed)
+        self.executing = True
+        try:
+            result = self._inner.exec(bounded, on_output or self._live.feed)
+        finally:
+            self.executing = False
         self._live.close()
         return result
 
     def _time_for(self, command: Command) -> float | None:
-        if self._deadline is None:
-            return command.timeout_s
-        left_s = max(self._deadline - monotonic(), 0.001)
-        return left_s if command.timeout_s is None else min(left_s, command.timeout_s)
+        limits = [limit for limit in (self.left_s, command.timeout_s) if limit is not None]
+        return min(limits, default=None)

@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
+from contracts.agents import AGENTS
 from contracts.errors import BlueprintInvalid
 from contracts.run import NodeResult, NodeType, RunContext
 from contracts.sandbox import Sandbox
+from nodes.agents.allowed_tools import parse_allowed_tools
+from nodes.field_checks import FieldChecks, is_list, place_of_caller
 
 NodeFunction = Callable[[RunContext, Sandbox], NodeResult]
 SkipCondition = Callable[[RunContext], bool]
@@ -26,13 +29,23 @@ class _NodeBase:
     timeout_s: float | None = None
     """Time limit for all commands and agents of the node together. None sets no limit."""
 
+    place: str = field(default="", compare=False, repr=False)
+    """File and line where the node is written; found out if empty."""
+
     def __post_init__(self) -> None:
-        _check_name("node", self.name)
-        if self.timeout_s is not None and not 0 < self.timeout_s < math.inf:
-            raise BlueprintInvalid(
-                f"node {self.name!r} has timeout_s={self.timeout_s!r}: it must be above 0, "
-                "or None for no limit"
-            )
+        object.__setattr__(self, "place", self.place or place_of_caller())
+        self.checks.one_line_name()
+        self.checks.text("description", self.description)
+        if self.skip is not None:
+            self.checks.function("skip", self.skip, "ctx")
+        limit = self.timeout_s
+        if limit is not None and (type(limit) not in {int, float} or not 0 < limit < math.inf):
+            raise self.checks.wrong("timeout_s", limit, "above 0, or None for no limit")
+
+    @property
+    def checks(self) -> FieldChecks:
+        """Checks whose messages name this node."""
+        return FieldChecks("node", self.name, self.place)
 
 
 @dataclass(frozen=True)
@@ -41,12 +54,20 @@ class Preflight(_NodeBase):
 
     check: NodeFunction
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_work(self.checks, "check", self.check)
+
 
 @dataclass(frozen=True)
 class Deterministic(_NodeBase):
     """Run fixed commands."""
 
     exec: NodeFunction
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_work(self.checks, "exec", self.exec)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +87,24 @@ class Agentic(_NodeBase):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.checks.function("prompt", self.prompt, "ctx", returns=str)
+        if self.agent is not None and self.agent not in AGENTS:
+            raise self.checks.wrong("agent", self.agent, f"one of {', '.join(AGENTS)}")
+        if self.model is not None:
+            self.checks.text("model", self.model)
         if self.allowed_tools is not None:
+            self._check_tools(self.allowed_tools)
             object.__setattr__(self, "allowed_tools", tuple(self.allowed_tools))
-        _check_count(self.name, "max_turns", self.max_turns, least=1)
+        self.checks.count("max_turns", self.max_turns, least=1)
         if self.max_tokens is not None:
-            _check_count(self.name, "max_tokens", self.max_tokens, least=1)
+            self.checks.count("max_tokens", self.max_tokens, least=1)
+
+    def _check_tools(self, tools: Sequence[str]) -> None:
+        self.checks.each("allowed_tools", tools, str, "words such as 'read'")
+        try:
+            parse_allowed_tools(tools)
+        except BlueprintInvalid as error:
+            raise self.checks.invalid(f"has an {error}") from error
 
 
 @dataclass(frozen=True)
@@ -81,7 +115,9 @@ class ValidationStep:
     exec: NodeFunction
 
     def __post_init__(self) -> None:
-        _check_name("step", self.name)
+        checks = FieldChecks("step", self.name, place_of_caller())
+        checks.one_line_name()
+        _check_work(checks, "exec", self.exec)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,27 +133,33 @@ class Validate(_NodeBase):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.checks.each("steps", self.steps, ValidationStep, "steps made with step(…)")
         object.__setattr__(self, "steps", tuple(self.steps))
         if not self.steps:
-            raise BlueprintInvalid(f"validate node {self.name!r} has no steps: it needs one")
+            raise self.checks.invalid("has no steps: it needs one")
         names = [step.name for step in self.steps]
         if len(set(names)) != len(names):
-            raise BlueprintInvalid(f"validate node {self.name!r} names a step twice: {names!r}")
-        _check_count(self.name, "max_retries", self.max_retries, least=0)
+            raise self.checks.invalid(f"names a step twice: {names!r}")
+        if not isinstance(self.on_failure, Agentic):
+            raise self.checks.wrong("on_failure", self.on_failure, "an agent, made with agentic(…)")
+        self.checks.count("max_retries", self.max_retries, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel(_NodeBase):
     """Run lanes of nodes at the same time in the same files. It fails if any of the nodes fails."""
 
-    lanes: tuple[tuple["Node", ...], ...]
+    lanes: Sequence[Sequence["Node"]]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.lanes or not all(self.lanes):
-            raise BlueprintInvalid(
-                f"parallel node {self.name!r} has no lanes or an empty lane: give each lane a node"
+        if not is_list(self.lanes) or not self.lanes:
+            raise self.checks.wrong(
+                "lanes", self.lanes, "a list with a list of nodes for each lane"
             )
+        for lane in self.lanes:
+            check_nodes(self.checks, "lanes", lane)
+        object.__setattr__(self, "lanes", tuple(map(tuple, self.lanes)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,16 +192,19 @@ def fewest_lines_changed(_: RunContext, entries: Sequence[CompeteEntry]) -> str:
 class Compete(_NodeBase):
     """Run several agents on forks of the files, and continue with the winner's files."""
 
-    entrants: tuple[Agentic, ...]
-    steps: tuple[ValidationStep, ...]
+    entrants: Sequence[Agentic]
+    steps: Sequence[ValidationStep]
     judge: Judge = fewest_lines_changed
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.checks.each("entrants", self.entrants, Agentic, "agents made with agentic(…)")
+        self.checks.each("steps", self.steps, ValidationStep, "steps made with step(…)")
+        self.checks.function("judge", self.judge, "ctx", "entries", returns=str)
         if len(self.entrants) < 2 or not self.steps:
-            raise BlueprintInvalid(
-                f"compete node {self.name!r} needs two agents or more, and a step to judge by"
-            )
+            raise self.checks.invalid("needs two agents or more, and a step to judge by")
+        for name in ("entrants", "steps"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
 
 
 Node = Preflight | Deterministic | Agentic | Validate | Parallel | Compete
@@ -183,7 +228,7 @@ def inner_nodes(node: Node) -> tuple[Node, ...]:
         case Parallel():
             return tuple(n for lane in node.lanes for top in lane for n in (top, *inner_nodes(top)))
         case Compete():
-            return node.entrants
+            return tuple(node.entrants)
         case _:
             return ()
 
@@ -204,17 +249,16 @@ def step_name(node: Node, step: str) -> str:
     return f"{node.name}/{step}"
 
 
-def _check_name(kind: str, name: str) -> None:
-    if not name.strip():
-        raise BlueprintInvalid(f"a {kind} has an empty name: give each {kind} a name of its own")
-    if not name.isprintable():
-        raise BlueprintInvalid(
-            f"a {kind} is called {name!r}: a name is one line without control characters"
-        )
+def check_nodes(checks: FieldChecks, name: str, nodes: object) -> None:
+    """Check a list of nodes.
+
+    Raises:
+        BlueprintInvalid: it is no list, it is empty, or something in it is no node.
+    """
+    if is_list(nodes) and not nodes:
+        raise checks.invalid(f"has no {name} or an empty one: it needs at least one node")
+    checks.each(name, nodes, _NodeBase, "nodes, made with deterministic(…), agentic(…) and so on")
 
 
-def _check_count(node: str, field: str, count: int, *, least: int) -> None:
-    if type(count) is not int or count < least:
-        raise BlueprintInvalid(
-            f"node {node!r} has {field}={count!r}: it must be a whole number, {least} or more"
-        )
+def _check_work(checks: FieldChecks, name: str, work: object) -> None:
+    checks.function(name, work, "ctx", "sandbox", returns=NodeResult)

@@ -12,7 +12,6 @@ from blueprints.dry_run import dry_run
 from blueprints.find import find_blueprint, installed_blueprints
 from contracts.agents import NATIVE
 from contracts.errors import BlueprintInvalid
-from flows.runs.request import agentic_nodes
 from nodes.agents.allowed_tools import check_allowed_tools
 
 Ref = Annotated[str, typer.Argument(help="A name, or path/to/file.py:attribute.")]
@@ -76,8 +75,7 @@ def check(
     """Show every node and prompt without executing anything."""
     found = find_blueprint(blueprint)
     planned = dry_run(found, intent=intent)
-    for agentic in agentic_nodes(found):
-        check_allowed_tools(agentic.agent or agent, agentic.allowed_tools)
+    check_allowed_tools(agent, None)
     if as_json:
         print_json([asdict(node) for node in planned])
         return

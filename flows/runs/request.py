@@ -17,7 +17,6 @@ from contracts.agents import AGENTS, AgentName
 from contracts.errors import BadInput, OptionInvalid
 from contracts.files import existing_path
 from memory.scope import ID_LIMIT, Scope, validate_scope
-from nodes.agents.allowed_tools import check_allowed_tools
 from nodes.changes import BASE_OPTION, REVIEW_OPTIONS
 from nodes.projects.options import PROJECT_OPTIONS, check_option
 from nodes.text import check_text
@@ -229,8 +228,6 @@ def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) ->
     _check_options(request)
     for name in sorted(request.agents - set(known_agents)):
         raise OptionInvalid(f"no agent {name!r}; known: {', '.join(sorted(known_agents))}")
-    for node in request.agentic_nodes:
-        check_allowed_tools(node.agent or request.agent, node.allowed_tools)
     validate_scope(Scope(user=request.user or None, company=request.company or None))
     for name in ("repo", "intent", "intent_from", "ref", "model"):
         check_text(f"the {name}", getattr(request, name))

@@ -38,7 +38,7 @@ def test_a_prompt_that_cannot_be_made_fails_the_check(asked: Harness, tmp_path: 
     )
     done = asked("blueprints", "check", "broken.py:broken")
     assert done.returncode == 2
-    assert "the prompt of node 'ask' cannot be made: KeyError: 'gone'" in done.stderr
+    assert "the prompt of node 'ask' fails: KeyError: 'gone'" in done.stderr
 
 
 def test_without_runs_the_list_says_what_to_do(asked: Harness) -> None:

@@ -151,7 +151,7 @@ def test_an_attribute_of_another_type_is_refused(deploy: Path) -> None:
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("def (", "SyntaxError: invalid syntax"),
         ("raise SystemExit(3)", "SystemExit: 3"),
-        (EMPTY, "BlueprintInvalid: blueprint 'bad' has no nodes"),
+        (EMPTY, "a.py:2: blueprint 'bad' has no nodes"),
     ],
 )
 def test_a_file_that_raises_gives_one_line(tmp_path: Path, source: str, said: str) -> None:
@@ -169,7 +169,8 @@ def test_the_error_of_a_file_is_the_cause(tmp_path: Path) -> None:
 
 def test_a_broken_package_gives_one_line(packages: Path) -> None:
     install(packages, "acme_d", "mine = acme_d:rollback", "raise RuntimeError('broken')")
-    assert refused("mine") == "'mine' raised while it was loaded: RuntimeError: broken"
+    said = "__init__.py:1: 'mine' raised while it was loaded: RuntimeError: broken"
+    assert refused("mine").endswith(said)
 
 
 def test_a_broken_installed_package_does_not_hide_the_others(packages: Path) -> None:

@@ -177,7 +177,7 @@ def test_a_lane_in_a_dry_run_sees_earlier_results_only() -> None:
     dry_run(blueprint("lanes", "Lanes", [parallel("p", "p", [[first, reads("first")]])]))
     dry_run(blueprint("lanes", "Lanes", [parallel("p", "p", [[first]]), reads("first")]))
     beside = parallel("p", "p", [[first], [reads("first")]])
-    with pytest.raises(BlueprintInvalid, match="the prompt of node 'reads-first' cannot be made"):
+    with pytest.raises(BlueprintInvalid, match="the prompt of node 'reads-first' fails"):
         dry_run(blueprint("lanes", "Lanes", [beside]))
 
 
@@ -202,10 +202,10 @@ def test_names_in_lanes_are_unique_in_the_blueprint() -> None:
 
 @pytest.mark.parametrize("lanes", [[], [[]]])
 def test_a_parallel_node_without_nodes_is_refused(lanes: list[list[Node]]) -> None:
-    with pytest.raises(BlueprintInvalid, match="empty lane"):
+    with pytest.raises(BlueprintInvalid, match=r"node 'p' has (lanes=|no lanes or an empty one)"):
         parallel("p", "p", lanes)
 
 
 def test_a_compete_node_with_one_agent_is_refused() -> None:
-    with pytest.raises(BlueprintInvalid, match="two agents or more"):
+    with pytest.raises(BlueprintInvalid, match="'c' has n=1: it must be a whole number, 2"):
         compete("c", "c", 1, prompt=lambda _: "go", steps=[step("s", command("true"))])

@@ -1,13 +1,17 @@
 """What the engine does for every node: time limits, env, inert and redacted output."""
 
-from blueprints.dsl import blueprint, deterministic
+from threading import Event
+
+import pytest
+
+from blueprints.dsl import agentic, blueprint, deterministic, preflight
 from blueprints.engine import NodeRunner, RunListener, execute_blueprint
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from nodes.commands import command, shell
 from nodes.text import make_redactor
 from sandbox.scripted import ScriptedSandbox
-from tests.support.small_nodes import agent_done, fails, run
+from tests.support.small_nodes import agent_done, agent_writes, fails, run, works
 from tests.support.waiting import LONG_S
 from tests.support.workspace import context
 
@@ -24,6 +28,39 @@ def test_the_time_limit_of_a_node_covers_all_its_commands(sandbox: ScriptedSandb
 
     report = run(sandbox, deterministic("many", "", many, timeout_s=0.5))
     assert (report.nodes[0].error or "").startswith("timed out after 0.5 s")
+
+
+def test_the_time_limit_of_a_node_covers_its_python_functions(sandbox: ScriptedSandbox) -> None:
+    released = Event()
+
+    def hangs(ctx: RunContext, *_: Sandbox) -> NodeResult:
+        released.wait()
+        return NodeResult.success("late")
+
+    def hangs_too(ctx: RunContext) -> str:
+        released.wait()
+        return "late"
+
+    nodes = (
+        deterministic("work", "", hangs, timeout_s=0.05),
+        preflight("skip", "", works(), skip=lambda ctx: bool(hangs_too(ctx)), timeout_s=0.05),
+        agentic("ask", "", prompt=hangs_too, timeout_s=0.05),
+    )
+    try:
+        for node in nodes:
+            report = run(sandbox, node, agent=agent_writes)
+            said = "timed out after 0.05 s: its Python function did not return"
+            assert (report.failed_node, report.nodes[0].error) == (node.name, said)
+    finally:
+        released.set()
+
+
+def test_an_exception_of_a_bounded_function_is_the_nodes(sandbox: ScriptedSandbox) -> None:
+    def broken(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        run(sandbox, deterministic("a", "", broken, timeout_s=LONG_S))
 
 
 def test_a_node_that_ended_in_time_is_no_failure(sandbox: ScriptedSandbox) -> None:
