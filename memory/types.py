@@ -229,6 +229,8 @@ class PlaybookFilter:
     """Include drafts, which no person has reviewed."""
     own_source: str = ""
     """With `drafts=False`, include drafts of this source all the same."""
+    taught: bool = False
+    """Only playbooks that have lessons, and none that is archived."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,6 +247,9 @@ class PlaybookQuery:
     optimistic: bool = False
     """Blend in the upper end of the interval whose lower end is the confidence, so that a playbook
     without executions is not ranked last."""
+    taught: int = 0
+    """Results to add from a search, by meaning, among the playbooks that have lessons. They take
+    every second place."""
 
     def __post_init__(self) -> None:
         _check_ranges(

@@ -10,6 +10,7 @@ Without a vector index a search compares all vectors in the database.
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from time import monotonic
 from typing import NamedTuple, TypeVar
 
@@ -85,6 +86,8 @@ class IndexMatches(NamedTuple):
     words: list[tuple[int, float]]
     vectors: list[tuple[int, float]] | None
     """None: the vectors could not be searched."""
+    taught: list[tuple[int, float]]
+    """Keys of playbooks with lessons, also of those that are not in `vectors`."""
     max_word_score: float
     """BM25 score of a playbook that matches the whole query as well as possible."""
     max_distance: float
@@ -124,9 +127,15 @@ class PlaybookIndex:
             return None
 
     def search(
-        self, text: str, where: PlaybookFilter, *, depth: int, max_distance: float | None
+        self,
+        text: str,
+        where: PlaybookFilter,
+        *,
+        depth: int,
+        max_distance: float | None,
+        taught: int = 0,
     ) -> IndexMatches:
-        """Return up to `depth` results of each arm.
+        """Return up to `depth` results of each arm, and the nearest `taught` that have lessons.
 
         Without `max_distance` the embedder's own limit holds.
         """
@@ -144,16 +153,18 @@ class PlaybookIndex:
         for topic, message in mismatches.items():
             self._warn(topic, message)
         if query is None or "length" in mismatches:
-            return IndexMatches(scores, None, max_score, max_distance, None)
-        if self._vectors is None:
-            near: list[tuple[int, float]] | None = self._scan(query, where, state)[:depth]
-        else:
-            near = self._nearest(query, where, depth, state)
+            return IndexMatches(scores, None, [], max_score, max_distance, None)
+        nearest = self._scan if self._vectors is None else self._nearest
+        near = nearest(query, where, depth, state)
+        learned = nearest(query, replace(where, taught=True), taught, state) if taught else None
         # The limit is applied here, because Chroma's query has none.
-        close = [pair for pair in near if pair[1] <= max_distance] if near is not None else None
-        if close and len(close) == depth:
+        close, known = (
+            [pair for pair in found or () if pair[1] <= max_distance] for found in (near, learned)
+        )
+        if len(close) == depth:
             max_distance = close[-1][1]
-        return IndexMatches(scores, close, max_score, max_distance, query)
+        vectors = close if near is not None else None
+        return IndexMatches(scores, vectors, known, max_score, max_distance, query)
 
     def refresh(self) -> None:
         """Bring the vector index up to date, and embed missing texts while the model answers."""
@@ -271,7 +282,7 @@ class PlaybookIndex:
         return self._try(search)
 
     def _scan(
-        self, vector: Vector, where: PlaybookFilter, state: _State
+        self, vector: Vector, where: PlaybookFilter, depth: int, state: _State
     ) -> list[tuple[int, float]]:
         if state.is_outdated:
             with (
@@ -281,7 +292,8 @@ class PlaybookIndex:
                 self._sync().number_changes()
         with read_transaction(self._engine) as connection:
             conditions = filter_conditions(where)
-            return embeddings.nearest_playbooks(connection, self.model or "", vector, conditions)
+            found = embeddings.nearest_playbooks(connection, self.model or "", vector, conditions)
+        return found[:depth]
 
     def _try(self, use: Callable[[VectorIndex], T]) -> T | None:
         """Use the vector index; if that fails, warn once and return None.

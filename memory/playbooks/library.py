@@ -188,9 +188,11 @@ class Library:
         """Return search results by group, up to `query.limit` in each.
 
         Three times the limit is searched, without `min_score`, so that failures are found too.
+        To these it adds the best that have lessons, which many others could hide.
         With a seed, such as a run's id, failing playbooks are sometimes offered again.
         """
-        results = self.search(replace(query, limit=query.limit * 3, min_score=0.0))
+        wide = replace(query, limit=query.limit * 3, min_score=0.0, taught=query.limit)
+        results = self.search(wide)
         with read_transaction(self.engine) as connection:
             return search.group_results(connection, query, results, thresholds, seed)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, zip_longest
 
 from sqlalchemy import Connection, Engine, bindparam, func, select
 
@@ -53,11 +54,20 @@ _RATED = select(
 def search_playbooks(
     engine: Engine, index: PlaybookIndex, query: PlaybookQuery
 ) -> list[SearchResult]:
-    """Return the best playbooks, best first; of equal ones the oldest first."""
+    """Return the best playbooks, best first; of equal ones the oldest first.
+
+    With `query.taught` every second one is the next best that has lessons.
+    """
     query = replace(query, limit=min(query.limit, store.MAX_LISTED))
     depth = max(MATCHES_PER_ARM, query.limit)
     while True:
-        found = index.search(query.text, query.filter, depth=depth, max_distance=query.max_distance)
+        found = index.search(
+            query.text,
+            query.filter,
+            depth=depth,
+            max_distance=query.max_distance,
+            taught=query.taught,
+        )
         with read_transaction(engine) as connection:
             results = _results(connection, query, found, index.model)
         is_complete = query.filter.drafts or len(found.vectors or ()) < depth
@@ -174,10 +184,11 @@ def _results(
 ) -> list[SearchResult]:
     arms: dict[SearchArm, list[tuple[int, float]]] = {"words": found.words}
     if found.vectors is not None:
-        arms["vectors"] = found.vectors
+        by_distance = {*found.vectors, *found.taught}
+        arms["vectors"] = sorted(by_distance, key=lambda pair: (pair[1], pair[0]))
     relevance = fuse_scores(
         found.words,
-        found.vectors,
+        arms.get("vectors"),
         max_word_score=found.max_word_score,
         max_distance=found.max_distance,
     )
@@ -191,7 +202,10 @@ def _results(
         }
         relevance = {key: score for key, score in relevance.items() if key in confidence}
     scores = blend_confidence(relevance, confidence, query.confidence_weight)
-    order = ranked_keys(scores, min_score=query.min_score, limit=query.limit)
+    best = ranked_keys(scores, min_score=query.min_score, limit=query.limit)
+    learned = {key: scores[key] for key, _ in found.taught if key in scores}
+    taught = ranked_keys(learned, min_score=query.min_score, limit=query.taught)
+    order = list(dict.fromkeys(filter(None, chain.from_iterable(zip_longest(best, taught)))))
     stored = store.by_key(connection, order)
     ranks = {
         arm: {key: ArmRank(rank, score) for rank, (key, score) in enumerate(pairs, 1)}

@@ -127,13 +127,15 @@ def count_all(connection: Connection, where: PlaybookFilter) -> int:
 def filter_conditions(where: PlaybookFilter) -> list[ColumnElement[bool]]:
     """Return the filter as SQL conditions on the table `playbooks`."""
     wanted: list[ColumnElement[bool]] = []
-    if not where.archived:
+    if where.taught or not where.archived:
         wanted.append(playbooks.c.status != "archived")
     if not where.drafts:
         wanted.append(or_(playbooks.c.status != "draft", playbooks.c.source == where.own_source))
     # Sanitized like stored text, or a NUL byte in a filter would be an error on Postgres.
     if where.category is not None:
         wanted.append(playbooks.c.category == sanitize_text(where.category))
+    if where.taught:
+        wanted.append(exists().where(lessons.c.playbook_key == playbooks.c.key))
     for tag in where.tags:
         is_of_playbook = playbook_tags.c.playbook_key == playbooks.c.key
         wanted.append(exists().where(is_of_playbook, playbook_tags.c.tag == sanitize_text(tag)))

@@ -43,6 +43,8 @@ class IndexEntry(NamedTuple):
     vector: Sequence[float]
     category: str
     tags: tuple[str, ...]
+    taught: bool = False
+    """Whether the playbook has lessons."""
 
     @property
     def id(self) -> str:

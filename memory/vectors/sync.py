@@ -8,11 +8,12 @@ visible in another order than they took their numbers in.
 
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, Engine, Select, Table, delete, func, insert, select
+from sqlalchemy import Connection, Engine, Select, Table, delete, exists, func, insert, select
 
 from memory.database import read_transaction, write_transaction
 from memory.tables import (
     last_changes,
+    lessons,
     outdated_playbooks,
     playbook_tags,
     playbooks,
@@ -146,11 +147,12 @@ def _entries(
         tags.setdefault(row.playbook_key, []).append(row.tag)
     live: list[IndexEntry] = []
     archived: list[IndexEntry] = []
-    query = select(playbooks.c.key, playbooks.c.category, playbooks.c.status)
+    taught = exists().where(lessons.c.playbook_key == playbooks.c.key).label("taught")
+    query = select(playbooks.c.key, playbooks.c.category, playbooks.c.status, taught)
     for row in connection.execute(query.where(playbooks.c.key.in_(list(vectors)))):
         own_tags = tuple(tags.get(row.key, ()))
         (archived if row.status == "archived" else live).extend(
-            IndexEntry(row.key, id_, vector, row.category, own_tags)
+            IndexEntry(row.key, id_, vector, row.category, own_tags, row.taught)
             for id_, vector in vectors[row.key]
         )
     return live, archived

@@ -169,6 +169,23 @@ def test_results_are_grouped_by_their_record(library: Library) -> None:
     assert library.search_with_context(PlaybookQuery(text="rotate"), strict).proven == ()
 
 
+@pytest.mark.parametrize("index", ["folder", "none"])
+def test_a_playbook_with_lessons_is_found_for_a_run_behind_many_nearer_ones(
+    opened: Open, tmp_path: Path, index: str
+) -> None:
+    with opened(index=tmp_path / "index" if index == "folder" else None) as library:
+        fill(library, *(f"rotate certificates {number}" for number in range(60)))
+        learned, old = fill(library, "rotate a leaked key", "rotate a lost key")
+        for one in (learned, old):
+            library.add_lessons(one, ["Revoke it first"], run_id=f"run of {one}")
+        library.update(old, PlaybookChanges(status="archived"))
+        query = PlaybookQuery(text="rotate certificates", limit=2, max_distance=2.0)
+        assert learned not in ids(library, query.text, limit=20, max_distance=2.0)
+        found = [hit.playbook.id for hit in library.search_with_context(query).untested]
+        assert found[1:] == [learned]
+        assert ids(library, query.text, filter=PlaybookFilter(taught=True)) == [learned]
+
+
 def test_an_untested_playbook_is_not_ranked_behind_a_tested_one_for_a_run(library: Library) -> None:
     old, new = fill(library, "rotate certificates by hand", "rotate certificates")
     library.record_execution(Execution(playbook_id=old, outcome="success"))
