@@ -120,6 +120,7 @@ FindRoute = Callable[[Asked], Route]
 
 
 def pip_route(asked: Asked) -> Route:
+    """Return the way for pip and uv."""
     options = asked.options
     main = options.get("index-url", "")
     urls = asked.urls(main, options.get("extra-index-url", "").split())
@@ -135,6 +136,7 @@ def pip_route(asked: Asked) -> Route:
 
 
 def npm_route(asked: Asked) -> Route:
+    """Return the way for npm, pnpm and yarn."""
     options = asked.options
     secret = frozenset(found[1] for key in options if (found := _NPM_SECRET.match(key)))
     main = options.get("registry", "")
@@ -151,19 +153,31 @@ def npm_route(asked: Asked) -> Route:
 
 
 def go_route(asked: Asked) -> Route:
+    """Return the way to Go's module proxies and its checksum database."""
     options = asked.options
-    entries = map(str.strip, re.split(r"[,|]", options.get("GOPROXY", "")))
+    configured = options.get("GOPROXY", "")
+    entries = map(str.strip, re.split(r"[,|]", configured))
     # Without `direct`: modules come from a proxy, or not at all.
     proxies = [url for url in entries if url not in ("", "direct", "off")]
+    if configured and not proxies:
+        # The default proxy would learn the names of modules that this machine keeps from it.
+        reason = (
+            f"this machine's go uses no proxy (GOPROXY={configured}), and a sandbox nothing else"
+        )
+        return Route(notices=(reason,))
     urls = asked.urls(proxies[0] if proxies else "", proxies[1:])
-    if urls.refused or not proxies:
-        return Route(urls.hosts, _some(options, *_GO_SETTINGS), notices=urls.notices)
-    env = {"GOPROXY": ",".join(urls.usable), **_some(options, *_GO_SETTINGS)}
+    if urls.refused:
+        return Route(notices=urls.notices)
+    env = _some(options, *_GO_SETTINGS)
+    if not proxies:
+        return Route(urls.hosts, env, notices=urls.notices)
     checksums = () if options.get("GOSUMDB") == "off" else asked.default()[1:]
-    return Route((*urls.hosts, *map(_host, checksums)), env, notices=urls.notices)
+    hosts = (*urls.hosts, *map(_host, checksums))
+    return Route(hosts, {**env, "GOPROXY": ",".join(urls.usable)}, notices=urls.notices)
 
 
 def cargo_route(asked: Asked) -> Route:
+    """Return the way to cargo's index, other registries, and where they keep their files."""
     options = {key: url.removeprefix(_SPARSE) for key, url in asked.options.items()}
     name = options.get(_REPLACED, "")
     main = options.get(f"source.{name}.registry") or options.get(f"registries.{name}.index", name)
@@ -185,6 +199,7 @@ def cargo_route(asked: Asked) -> Route:
 
 
 def maven_route(asked: Asked) -> Route:
+    """Return the way to Maven's central repository or the mirrors of this machine."""
     options = asked.options
     ids = [found[1] for key in options if (found := _MAVEN_MIRROR.match(key))]
     mirrors = {one: options[f"mirror.{one}.url"] for one in ids}
@@ -212,6 +227,7 @@ def _is_of_central(patterns: str) -> bool:
 
 
 def bundler_route(asked: Asked) -> Route:
+    """Return the way for Bundler, by its mirrors, and for gem, by its sources."""
     options = asked.options
     mirrors = {key: url for key, url in options.items() if _BUNDLE_MIRROR.match(key)}
     secret = [f"//{one}" for one in map(_unfolded, set(options) - set(mirrors)) if "." in one]
@@ -232,6 +248,7 @@ def bundler_route(asked: Asked) -> Route:
 
 
 def composer_route(asked: Asked) -> Route:
+    """Return the way to Packagist or what this machine's Composer uses in its place."""
     options = asked.options
     secret = [f"//{key.partition('.')[2]}" for key in options if _COMPOSER_SECRET.match(key)]
     more = [url for key, url in options.items() if key.startswith("repositories.")]

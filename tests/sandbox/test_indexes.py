@@ -97,6 +97,13 @@ def test_go_uses_the_proxies_of_this_machine_and_its_own_checksum_database() -> 
     assert found.env == {"GOPROXY": MIRROR, "GONOSUMDB": "corp.example"}
 
 
+@pytest.mark.parametrize("setting", ["direct", "off"])
+def test_without_a_proxy_on_this_machine_go_asks_no_other(setting: str) -> None:
+    found = route("go", GOPROXY=setting)
+    assert found.hosts == ()
+    assert f"GOPROXY={setting}" in found.notices[0]
+
+
 def test_cargo_uses_the_source_that_replaces_its_index_on_this_machine() -> None:
     url = f"sparse+{MIRROR}/"
     options = {"source.crates-io.replace-with": "m", "source.m.registry": url}
