@@ -38,7 +38,7 @@ _URL = re.compile(r"https?://[^\s'\"`<>,|]+")
 _HOME = Command(argv=("sh", "-c", 'printf %s "$HOME"'), cwd="/", timeout_s=_ASK_S)
 
 # The answers come from files that only root can change, whatever commands ran before.
-_CLEAN = ("env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent")
+_CLEAN = ("env", "-i", "PATH=/usr/local/bin:/usr/local/go/bin:/usr/bin:/bin", "HOME=/nonexistent")
 
 
 class _Index(NamedTuple):

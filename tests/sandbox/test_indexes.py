@@ -1,6 +1,7 @@
 """Package indexes: this machine's own configuration is used inside, its passwords are not."""
 
 import json
+import re
 import socket
 import threading
 from pathlib import Path
@@ -158,6 +159,25 @@ def test_a_folder_of_this_machine_as_the_only_index_is_named_and_left_out() -> N
     found = route("python", **{"index-url": "file:///srv/wheels"})
     assert found.hosts == ()
     assert "file:///srv/wheels" in found.notices[0]
+
+
+@pytest.mark.parametrize("name", sorted(INDEXES))
+def test_no_program_that_a_repository_names_answers_for_a_client(name: str) -> None:
+    asked: list[str] = []
+
+    class Asked(ScriptedSandbox):
+        def exec(self, command: Command, on_output: object = None) -> ExecResult:
+            asked.extend(command.argv)
+            return ExecResult(exit_code=0)
+
+    with Asked() as sandbox:
+        find_route([name], ClientSettings(), sandbox)
+    (path,) = (word for word in asked if word.startswith("PATH="))
+    images = Path(__file__).parents[2] / "sandbox" / "images"
+    dockerfile = (images / "toolchain.Dockerfile").read_text()
+    (theirs,) = re.findall(r"COPY --from=fetched \S+ (\S+)", dockerfile)
+    assert asked[:2] == ["env", "-i"]
+    assert not any(folder.startswith(theirs) for folder in path.removeprefix("PATH=").split(":"))
 
 
 @pytest.mark.parametrize("url", ["ftp://m.example/", "http://[", "http://m.example:none/", "here"])
