@@ -49,7 +49,17 @@ def _lock(line: str, command: str) -> _Sign:
     return _Sign(line, _LOCK.format(command))
 
 
+def _git_server(line: str) -> _Sign:
+    says = (
+        "it needs the git repository {url}, and an install reaches package indexes only: name its "
+        "host in [sandbox] egress, see docs/how-to/image.md"
+    )
+    return _Sign(line, says, "{url}")
+
+
 _NETWORK = (
+    _git_server(rf"unable to access '(?P<url>{_WORD})': CONNECT tunnel failed, response 403"),
+    _git_server(rf"Git error: command `git clone (?:.|\n){{1,120}}?--\s+(?P<url>https?://{_WORD})"),
     _Sign(
         rf"403 No way to (?P<host>{_WORD}?): (?P<why>[^'\")\n]{{1,120}})",
         "the sandbox could not reach {host} ({why}): look at this machine's network and at the "
@@ -125,6 +135,7 @@ _PACKAGES = (
     _package(rf"No matching distribution found for (?P<package>{_WORD})", "pip"),
     _package(rf"404 +'(?P<package>{_WORD})' is not in this registry", "npm"),
     _package(rf"404 +'(?P<package>{_WORD})' is not in the npm registry", "npm"),
+    _package(rf"^go: (?P<package>{_WORD}): reading {_WORD}: 404 Not Found", "go"),
     _package(rf"no matching package named `(?P<package>{_WORD})` found", "cargo"),
     _package(rf"Could not find gem '(?P<package>{_WORD})", "Bundler"),
     _package(

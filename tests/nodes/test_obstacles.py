@@ -10,6 +10,11 @@ PROXY = (
     "[Errno -2] Name or service not known'))': /simple/idna/\n"
     "ERROR: No matching distribution found for idna\n"
 )
+BUNDLER = (
+    "Git error: command `git clone --bare --no-hardlinks --quiet --\nhttps://git.test/x/nope\n"
+    "/tmp/g/cache/bundler/git/nope-b1849ba1035d0e8ca16f93e70f160c00598b0228` in\n"
+    "directory /workspace/c2 has failed.\n"
+)
 NODE = (
     "npm ERR! code EBADENGINE\nnpm ERR! notsup Not compatible with your version of node/npm: a@1\n"
     'npm ERR! notsup Required: {"node":">=24"}\n'
@@ -43,6 +48,17 @@ NODE = (
             "compiles for Java 6, and the JDK of the sandbox for 7 and later",
         ),
         ("ERROR: No matching distribution found for acme==2.1", "acme==2.1", "machine's own pip"),
+        (
+            "go: acme.test/x@v1.0.0: reading http://m/acme.test/x/@v/v1.0.0.mod: 404 Not Found",
+            "acme.test/x@v1.0.0",
+            "machine's own go",
+        ),
+        (
+            "fatal: unable to access 'https://git.test/x/': CONNECT tunnel failed, response 403",
+            "https://git.test/x/",
+            "needs the git repository https://git.test/x/",
+        ),
+        (BUNDLER, "https://git.test/x/nope", "name its host in [sandbox] egress"),
         (
             "npm ERR! 404  '@acme/billing@1.0.0' is not in this registry.",
             "@acme/billing@1.0.0",
