@@ -102,7 +102,8 @@ class RunContext:
     """The run as a node sees it. It is immutable: each result makes a new context.
 
     `work_dir` is the workspace inside the sandbox. `options` come from `--set name=value`.
-    `memory` is added to the system prompt of every agent. `env` is set for every command that
+    `memory` is added to the system prompt of every agent, `rules` to that of agents that do not
+    read the repository's rule files themselves. `env` is set for every command that
     nodes run in the sandbox. `installs` is None where nothing is kept and nothing can be fetched.
     """
 
@@ -114,6 +115,7 @@ class RunContext:
     agent: str = NATIVE
     model: str = ""
     memory: str = ""
+    rules: str = ""
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     results: Mapping[str, NodeResult] = field(default_factory=lambda: MappingProxyType({}))

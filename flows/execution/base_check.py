@@ -1,13 +1,17 @@
-"""What a run is told about its base commit before it starts: links that lead out, and secrets."""
+"""What a run is told about its base commit before it starts: rules, secrets, links leading out."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from flows.config.policy import PolicySettings
+from flows.execution.toolchain import project_files
 from flows.runs.request import ResolvedRequest
+from nodes.agents.rule_files import Rules, find_rules
+from nodes.projects.types import MAX_TEXT_BYTES
 from nodes.text import escape_invisible
 from policy.guard.guard import is_secret_file
 from policy.guard.links import SymbolicLinks
+from sandbox.commit_files import commit_files
 from sandbox.diffs import symlinks
 from sandbox.repos import BaseCommit
 from sandbox.tracked_secrets import tracked_secrets
@@ -33,6 +37,11 @@ def inspected_base(
     closes = bool(secrets) and has_way_out and policy.tracked_secrets == "close"
     notices = _notices(outside, secrets, has_way_out=has_way_out, closes=closes)
     return replace(base, notices=(*base.notices, *notices), way_out=not closes)
+
+
+def rules_for_agents(base: BaseCommit) -> Rules:
+    """Return what the rule files of the base commit say, such as `AGENTS.md`."""
+    return find_rules(project_files(commit_files(base, MAX_TEXT_BYTES)))
 
 
 def _notices(

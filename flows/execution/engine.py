@@ -17,11 +17,13 @@ from blueprints.engine import (
     call_directly,
     run_nodes,
 )
+from contracts.agents import NATIVE
 from contracts.errors import GitFailed, RunNotResumable, SandboxLost
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox, SnapshotId
 from flows.audit.approval_text import resume_point
 from flows.audit.run_events import log_sizes
+from flows.execution.base_check import rules_for_agents
 from flows.execution.dependencies import OpenedSandbox, RunDependencies
 from flows.execution.installs import RunInstalls
 from flows.execution.run_state import RunState
@@ -30,6 +32,7 @@ from flows.runs import checkpoint
 from flows.runs.checkpoint import StartPoint
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.run_record import check_same_nodes, read_record, run_lock, write_record
+from nodes.agents.rule_files import Rules
 from nodes.execute import RunAgent
 from nodes.types import Agentic
 from sandbox.repos import BaseCommit, fetch_base
@@ -138,6 +141,9 @@ def _run_nodes(
         )
     if notice := dependencies.token_budget(request).notice:
         run.delivery.tell(notice)
+    rules = rules_for_agents(saved.base) if NATIVE in request.agents else Rules()
+    if rules.paths:
+        run.delivery.tell(f"the native agent was given rule files: {', '.join(rules.paths)}")
     with (
         dependencies.open_agents(
             request, run_id, run.folder, watch.on_line, run.used_budget, checkpoints.talks
@@ -151,6 +157,7 @@ def _run_nodes(
             env={**dependencies.env, **opened.env},
             work_dir=sandbox.work_dir,
             memory=run.recall(),
+            rules=rules.text,
             installs=installs,
         )
         notes = run.events.recording_notes(run.notes)

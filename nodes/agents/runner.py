@@ -74,6 +74,7 @@ def agent_runner(
             node=node.name,
             prompt=node.prompt(ctx),
             system=ctx.memory,
+            rules=ctx.rules,
             model=node.model or ctx.model,
             allowed_tools=node.allowed_tools,
             limits=AgentLimits(
