@@ -3,6 +3,7 @@
     POST /v1/messages                 Anthropic Messages, streamed or not
     POST /v1/messages/count_tokens
     POST /v1/chat/completions         OpenAI Chat Completions, streamed or not
+    POST /v1/responses                OpenAI Responses, streamed or not
     POST /v1/embeddings               OpenAI embeddings, only for Harness itself
     GET  /v1/models                   the one model that the token is for
     GET  /health
@@ -40,6 +41,7 @@ from providers.protocol import EndPart, WireFormat
 from providers.scripted import is_scripted
 from providers.wire_anthropic import ANTHROPIC
 from providers.wire_openai import OPENAI
+from providers.wire_responses import RESPONSES
 
 MAX_BODY_BYTES = 64 << 20
 
@@ -85,6 +87,7 @@ def gateway_app(open_runs: OpenRuns, *, secret: str, check_model: CheckModel) ->
             route("/v1/messages", ANTHROPIC, _answer),
             route("/v1/messages/count_tokens", ANTHROPIC, _count_tokens),
             route("/v1/chat/completions", OPENAI, _answer),
+            route("/v1/responses", RESPONSES, _answer),
             route("/v1/embeddings", OPENAI, _embed),
             *admin_routes(open_runs, secret=secret, check_model=check_model),
         ],

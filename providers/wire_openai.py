@@ -29,7 +29,7 @@ from providers.protocol import (
     sse_event,
 )
 
-_SSE_COMMENT = b": waiting\n\n"
+SSE_COMMENT = b": waiting\n\n"
 """A server-sent event that clients ignore; it keeps the connection open."""
 
 _DONE = b"data: [DONE]\n\n"
@@ -62,7 +62,15 @@ def read_request(body: bytes) -> ModelRequest:
     Raises:
         ValueError: the body is not such a request.
     """
-    request = _Request.model_validate_json(body)
+    return _model_request(_Request.model_validate_json(body))
+
+
+def chat_request(raw: Json) -> ModelRequest:
+    """Read a request that is parsed already; see `read_request`."""
+    return _model_request(_Request.model_validate(raw))
+
+
+def _model_request(request: _Request) -> ModelRequest:
     options: dict[str, JsonValue] = {**(request.model_extra or {})}
     options.setdefault("max_tokens", request.max_completion_tokens)
     tools = list(_functions(request.tools or ()))
@@ -99,7 +107,7 @@ def response_events(parts: Iterator[AnswerPart], model: str) -> Iterator[bytes]:
                 yield _chunk(head, {"tool_calls": [{"index": calls, **call_to_openai(call)}]})
                 calls += 1
             case WaitPart():
-                yield _SSE_COMMENT
+                yield SSE_COMMENT
             case EndPart(stop_reason, usage):
                 yield _chunk(head, {}, finish_reason=stop_reason)
                 yield sse_event({**head, "choices": [], "usage": _usage(usage)})

@@ -116,6 +116,8 @@ class AcpDialogue:
         self._awaited = ""
         self._prompted = False
         self._text: list[str] = []
+        self._message: str | None = None
+        self._failed = False
         self.denied = 0
         self.last_result_marker: str | None = None
         self._dialogue = self._talk()
@@ -134,6 +136,7 @@ class AcpDialogue:
 
     def failure(self) -> str | None:
         """Success is an answer to the prompt with the stop reason `end_turn`."""
+        self._flush_text()  # of an agent that was killed in the middle of a message
         return self._failure
 
     def _talk(self) -> _Dialogue:
@@ -174,6 +177,8 @@ class AcpDialogue:
         self._flush_text()
         reason = PromptResponse.model_validate(done).stop_reason
         self._failure = _FAILED_STOPS.get(reason)
+        if self._failed:
+            self._failure = f"{self._name} failed: {one_line(self._activity.output, 300)}"
 
     def _mcp_servers(self) -> list[HttpMcpServer]:
         toolbox = self._context.toolbox
@@ -229,16 +234,23 @@ class AcpDialogue:
             update = SessionNotification.model_validate(params).update
         except ValidationError:
             return  # a kind of update that this version of the SDK does not know
+        sign = self._launch.failed_sign
+        self._failed |= bool(sign) and sign in json.dumps(update.field_meta)
         match update:
-            case AgentMessageChunk(content=TextContentBlock(text=text)):
+            case AgentMessageChunk(content=TextContentBlock(text=text), message_id=message):
+                if message != self._message:
+                    self._flush_text()
+                self._message = message
                 self._text.append(text)
             case ToolCallStart() | ToolCallProgress():
                 self._flush_text()
                 self._take_call(update)
 
     def _flush_text(self) -> None:
-        self._activity.on_text("".join(self._text))
-        self._text = []
+        text, self._text = "".join(self._text), []
+        hidden = self._launch.hidden_text
+        if hidden is None or not text.startswith(hidden):
+            self._activity.on_text(text)
 
     def _take_call(self, update: ToolCallStart | ToolCallProgress) -> None:
         call_id = update.tool_call_id
@@ -248,7 +260,15 @@ class AcpDialogue:
             if idle and update.status == "completed":
                 self.last_result_marker = result_marker(self._launch.ended_call, call_id)
             return
-        self._activity.on_tool_start(call_id, update.title or "", update.raw_input)
+        if update.title:
+            self._activity.on_tool_start(call_id, *_shown(update.title, update))
+
+
+def _shown(title: str, call: ToolCallStart | ToolCallProgress) -> tuple[str, object]:
+    """Return name and arguments for the live line. Some agents give a sentence as the title."""
+    if len(title.split()) <= 1:
+        return title, call.raw_input
+    return call.kind or "tool", {"command": title, **as_mapping(call.raw_input)}
 
 
 def _permission(request: RequestPermissionRequest) -> RequestPermissionResponse:

@@ -149,10 +149,11 @@ def _plain_command(call: ToolCall) -> str:
         arguments = json.loads(call.arguments)  # the last of two equal keys wins, as in JavaScript
     except (ValueError, RecursionError) as error:
         raise CallMalformed(f"bad arguments for {call.name}: {error}") from error
-    command = as_mapping(arguments).get("command")
-    if not isinstance(command, str):
-        raise CallMalformed(f"bad arguments for {call.name}: no command in them")
-    return command
+    found = [as_mapping(arguments).get(key) for key in ("command", "cmd")]
+    commands = [command for command in found if isinstance(command, str)]
+    if len(commands) != 1:  # with two, the agent might run the other one
+        raise CallMalformed(f"bad arguments for {call.name}: {len(commands)} commands in them")
+    return commands[0]
 
 
 def _entry(entry: str) -> tuple[str, str | None]:

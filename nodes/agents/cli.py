@@ -180,8 +180,9 @@ class _AgentRun:
 
     def is_current(self) -> bool:
         """Return True if all calls of the model have ended. The gateway sees new calls first."""
-        calls = sum(self.access.current_usage().tool_calls.values())
-        return calls == self.activity.finished_calls
+        usage = self.access.current_usage()
+        allowed = sum(usage.tool_calls.values()) - usage.decisions.denied
+        return allowed == self.activity.finished_calls
 
     def save(self) -> None:
         """Save the conversation if no tool call is running."""

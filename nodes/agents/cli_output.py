@@ -104,7 +104,8 @@ class AgentActivity:
     session: str = ""
     """Id of the conversation, if the agent chose it itself."""
     finished_calls: int = 0
-    """Number of calls that ended, including calls whose beginning was not seen."""
+    """Number of calls that ended, including calls whose beginning was not seen, but no denied
+    ones: some agents do not report these."""
     _running: dict[str, tuple[str, str, float]] = field(default_factory=dict)
 
     def on_text(self, text: str) -> None:
@@ -126,8 +127,8 @@ class AgentActivity:
 
     def on_tool_end(self, call_id: str, note: str) -> None:
         """The tool call ended."""
-        self.finished_calls += 1
         name, subject, began = self._running.pop(call_id, ("", "", 0.0))
+        self.finished_calls += name != DENIED_TOOL
         if name == DENIED_TOOL:
             self.on_line(one_line(f"denied: {subject}"))
         elif name:

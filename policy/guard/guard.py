@@ -34,6 +34,9 @@ GUARD_VERSION = "agent-guard/2.1"
 """Version of these rules in the event log. Raise it whenever a decision changes."""
 
 _PATH_ARGUMENTS = ("path", "file_path", "filePath", "notebook_path")
+_COMMAND_ARGUMENTS = ("command", "cmd", "chars")
+"""All of them count: one agent ignores the argument that another one obeys."""
+
 _MAX_SECRETS = 100
 """Secret files remembered for one agent. The first one already stops everything that leaves."""
 
@@ -104,7 +107,7 @@ class AgentGuard:
 
     def _denials(self, kind: str | None, arguments: Mapping[str, Json]) -> Iterator[Denied]:
         if kind == "shell" and self._bounds.hosts:
-            line = str(arguments.get("command", ""))
+            line = "\n".join(str(arguments[key]) for key in _COMMAND_ARGUMENTS if key in arguments)
             self._remember_secrets(words_of(line))  # the same line could send a secret out
             hosts = sorted(contacted_hosts(line)) if self.secrets_read else []
             if hosts:

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from contracts.agents import CLI_AGENTS
 from contracts.errors import SandboxLost
 from nodes.agents.cli import GATEWAY_PORT
 from nodes.agents.types import Conversation, StillCurrent
@@ -37,7 +38,7 @@ def moved(bench: Bench, gateway: Gateway) -> Iterator[Callable[[], None]]:
         inside(first, "rm -rf /tmp/harness-agent lines.txt")
 
 
-@pytest.mark.parametrize("agent", ["claude-code", "pi", "opencode"])
+@pytest.mark.parametrize("agent", sorted(CLI_AGENTS))
 def test_an_interrupted_agent_continues_its_conversation_in_another_container(
     bench: Bench, agent: str, moved: Callable[[], None]
 ) -> None:

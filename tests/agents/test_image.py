@@ -20,6 +20,7 @@ pytestmark = pytest.mark.docker
         ("claude --version", "2.1.329"),
         ("pi --version", "0.87.1"),
         ("opencode --version", "1.18.33"),
+        ("codex-acp --version", "2.6.0"),
         ("fd --version", "fd"),
         ("python3 -m pytest --version", "pytest"),
         ("id -un", "agent"),

@@ -22,7 +22,7 @@ from nodes.agents.types import Agent, AgentLimits, AgentTask
 from providers.trajectory import first_difference
 from sandbox.container import DockerSandbox
 from tests.support import openai_events
-from tests.support.agent_calls import NAMES, reply, shell
+from tests.support.agent_calls import reply, shell
 from tests.support.agents import Bench
 from tests.support.fake_provider import Answer, provider
 from tests.support.gateway import openai_answer
@@ -50,7 +50,9 @@ def repository(agents_sandbox: DockerSandbox) -> None:
 
 def step(agent: str) -> Answer:
     """A call of the shell, streamed to those who ask for that."""
-    name, arguments = NAMES[agent]["shell"], '{"command": "echo done > step"}'
+    function = shell(agent, "echo done > step")["function"]
+    assert isinstance(function, dict)
+    name, arguments = function["name"], json.dumps(function["arguments"])
     if agent == "native":
         function = {"name": name, "arguments": arguments}
         call = {"id": "c", "type": "function", "function": function}

@@ -19,7 +19,12 @@ from tests.support.hostile import inside, set_up_hostile_repository
 
 pytestmark = pytest.mark.docker
 TITLE = "make a failing test of hours pass"
-PREFIX = {"claude-code": "mcp__playbooks__", "pi": "", "opencode": "playbooks_"}
+PREFIX = {
+    "claude-code": "mcp__playbooks__",
+    "pi": "",
+    "opencode": "playbooks_",
+    "codex": "mcp__playbooks__",
+}
 COMMAND_LINES = tuple(PREFIX)
 
 

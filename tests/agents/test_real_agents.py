@@ -1,5 +1,7 @@
 """The shipped `claude` and `pi` fix a failing test, with a scripted model, and stay inside."""
 
+import re
+
 import pytest
 
 from contracts.agents import AGENTS, CLI_AGENTS
@@ -69,9 +71,13 @@ def test_no_prompt_is_in_an_argv_and_no_key_is_in_the_sandbox(
     )
     assert result.status == "success"
     seen = inside(bench.sandbox, "cat seen")
-    assert {"claude-code": "--safe-mode\n", "pi": "\npi\n"}.get(
-        agent, f"{agent}\nacp\n"
-    ) in seen  # pi hides its own
+    own = {
+        "claude-code": "--safe-mode\n",
+        "pi": "\npi\n",  # it hides its own arguments
+        "opencode": "opencode\nacp\n",
+        "codex": "/codex-acp\n",
+    }
+    assert own[agent] in seen
     assert "SECRET-PROMPT" not in seen
     assert "SECRET-MEMORY" not in seen
     assert "sk-ant-the-providers" not in seen.replace("grep -rl sk-ant-the-providers", "")
@@ -122,7 +128,8 @@ def test_a_denied_call_is_reported_and_not_run(bench: Bench, agent: str) -> None
     results = [str(event["text"]) for event in bench.events("result")]
     assert results[0].startswith("denied: this command is not allowed here; allowed: read, shell")
     assert "hours.py" in results[1]
-    assert any("denied" in line for line in bench.lines)
+    if agent != "codex":  # it says nothing of a tool that it does not have
+        assert any("denied" in line for line in bench.lines)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -175,7 +182,7 @@ def test_an_agent_that_kills_its_own_processes_is_a_clear_failure(bench: Bench, 
         assert (result.status, result.output) == ("success", "Still here.")
     else:
         assert (result.status, result.output) == ("failure", "I end it.")
-        assert "exit 137" in str(result.error)
+        assert re.search("exit 137|killed by SIGKILL", str(result.error))
     assert inside(bench.sandbox, "echo alive") == "alive"
 
 
@@ -246,7 +253,8 @@ def test_an_instruction_in_a_readme_cannot_send_data_out(bench: Bench, agent: st
         bounds=bounds,
     )
     assert result.status == "success", result.error
-    assert result.decisions == DecisionCounts(allowed=2, denied=1)
+    denied = int("write" in NAMES[agent])  # others write with the shell: see `changed_files.py`
+    assert result.decisions == DecisionCounts(allowed=3 - denied, denied=denied)
     there = inside(bench.sandbox, "ls /tmp/sent .github 2>&1; cat hours.py")
     assert there.count("No such file") == 2
     assert "OPENS = 8" in there

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.demo.request import make_repository
+from contracts.agents import CLI_AGENTS
 from tests.support.agent_calls import call, reply, shell
 from tests.support.app import Harness
 from tests.support.repositories import git
@@ -16,7 +17,7 @@ FIX_TESTS = ("run", "fix-tests", "--set", "install=true", "--model", "scripted/r
 """A run of a project that needs no install: seconds of pip, which other tests have."""
 
 
-@pytest.mark.parametrize("agent", ["claude-code", "pi", "opencode"])
+@pytest.mark.parametrize("agent", sorted(CLI_AGENTS))
 def test_a_real_agent_fixes_the_test_and_its_work_is_on_the_branch(
     harness: Harness, tmp_path: Path, prefect_api: str, agent: str
 ) -> None:

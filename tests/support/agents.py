@@ -37,6 +37,7 @@ AGENTS: dict[str, MakeAgent] = {
     "claude-code": lambda gate, on_line: claude_code(gate, on_line=on_line),
     "pi": lambda gate, on_line: pi(gate, on_line=on_line),
     "opencode": lambda gate, on_line: acp_agent("opencode", gate, on_line=on_line),
+    "codex": lambda gate, on_line: acp_agent("codex", gate, on_line=on_line),
     "native": lambda gate, on_line: gateway_native_agent(gate, on_line=on_line),
 }
 

@@ -38,12 +38,16 @@ Play = Callable[..., AgentResult]
 
 @pytest.fixture
 def play(sandbox: ScriptedSandbox) -> Play:
-    """Runs a Python program in the place of opencode."""
+    """Runs a Python program in the place of an agent."""
 
     def run(
-        script: str, *, lines: list[str] | None = None, task: AgentTask | None = None
+        script: str,
+        *,
+        name: str = "opencode",
+        lines: list[str] | None = None,
+        task: AgentTask | None = None,
     ) -> AgentResult:
-        program = acp_program("opencode")
+        program = acp_program(name)
 
         def launch(order: LaunchContext) -> LaunchCommand:
             return replace(program.launch(order), argv=("python3", "-c", PROGRAM + script))
@@ -112,6 +116,16 @@ def test_a_failure_has_a_reason(play: Play, script: str, told: str) -> None:
     assert result.status == "failure"
     assert told in str(result.error)
     assert str(result.error).endswith("; spent 2 turns, 107 tokens, $0.2500")
+
+
+def test_an_agent_may_fail_although_it_ends_its_turn(play: Play) -> None:
+    meta = {"codex": {"threadStatus": {"type": "systemError"}}}
+    script = (
+        f"begin(); asked = hear(); update(sessionUpdate='session_info_update', _meta={meta})\n"
+        "text('It is too long.'); end()"
+    )
+    assert play(script).status == "success"  # opencode has no such sign
+    assert str(play(script, name="codex").error).startswith("codex failed: It is too long. (exit 0")
 
 
 def test_messages_that_nobody_asked_for_change_nothing(play: Play) -> None:

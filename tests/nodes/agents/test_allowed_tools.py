@@ -153,14 +153,28 @@ def test_an_invalid_entry_is_refused(entry: str, told: str) -> None:
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize(("agent", "tool"), [("claude-code", "Bash"), ("pi", "bash")])
-def test_patterns_hold_for_every_agent(agent: str, tool: str) -> None:
+@pytest.mark.parametrize(
+    ("agent", "tool", "argument"),
+    [
+        ("claude-code", "Bash", "command"),
+        ("pi", "bash", "command"),
+        ("opencode", "bash", "command"),
+        ("codex", "exec_command", "cmd"),
+    ],
+)
+def test_patterns_hold_for_every_agent(agent: str, tool: str, argument: str) -> None:
     guard = allowed_tools_guard(PATTERN, agent)
-    assert guard(call(tool, command="git diff --stat", description="d")) == Allowed()
+    assert guard(call(tool, **{argument: "git diff --stat"}, description="d")) == Allowed()
     for command in SNEAKY:
-        assert isinstance(guard(call(tool, command=command)), Denied)
+        assert isinstance(guard(call(tool, **{argument: command})), Denied)
     for arguments in ("{oops", "[]", "{}", '{"command": 3}'):
         assert isinstance(guard(ToolCall(id="c", name=tool, arguments=arguments)), Denied)
+
+
+def test_a_harmless_command_covers_no_other_one_beside_it() -> None:
+    guard = allowed_tools_guard(PATTERN, "codex")
+    assert isinstance(guard(call("exec_command", command="git diff", cmd="rm -rf .")), Denied)
+    assert isinstance(guard(call("write_stdin", session_id=1, chars="rm -rf .\n")), Denied)
 
 
 @pytest.mark.parametrize(
