@@ -7,7 +7,8 @@ from app.terminal.output import set_up_logging
 from flows.host import engine_process
 
 _NEEDED = (
-    "app.cli.plans", "app.cli.run", "app.cli.runs", "app.demo.request", "app.terminal.tree",
+    "app.cli.memory", "app.cli.plans", "app.cli.run", "app.cli.runs", "app.demo.request",
+    "app.terminal.tree",
     "flows.execution.end_state", "flows.orchestration.cancel", "flows.orchestration.compile",
     "flows.orchestration.start", "flows.plans.start", "flows.services.server_outage",
 )  # fmt: skip

@@ -7,8 +7,11 @@ from io import TextIOWrapper
 
 from flows.host.command_forks import execute_forked, start_server
 
-FORKED = ("run", "runs", "plan", "demo")
-"""Commands that may need Prefect, whose import takes two seconds."""
+FORKED = (
+    "run", "runs", "plan", "demo", "memory add", "memory list", "memory show", "memory search",
+)  # fmt: skip
+"""Commands that may need Prefect, whose import takes two seconds, and short ones that spend most of
+their time on imports. `memory edit` is none: an editor needs the session of its terminal."""
 
 
 def main() -> None:
@@ -16,7 +19,9 @@ def main() -> None:
     _prepare_streams()
     env = dict(os.environ)
     # Libraries read --debug during their import.
-    may_fork = sys.argv[1:2] and sys.argv[1] in FORKED and "--debug" not in sys.argv
+    may_fork = "--debug" not in sys.argv and any(
+        " ".join(sys.argv[1:end]) in FORKED for end in (2, 3)
+    )
     if may_fork:
         execute_forked(sys.argv[1:])
     try:

@@ -53,7 +53,11 @@ def forks(env: Mapping[str, str]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("runs", "list"), ("runs", "show", "nope"), ("run", "nope"), ("run", "--nope")]
+    "arguments",
+    [
+        *(("runs", "list"), ("runs", "show", "nope"), ("run", "nope"), ("run", "--nope")),
+        *(("memory", "list"), ("memory", "show", "nope"), ("memory", "search", "bread")),
+    ],
 )
 def test_output_and_exit_code_are_those_of_a_process_of_its_own(
     env: Mapping[str, str], arguments: tuple[str, ...]
@@ -80,6 +84,16 @@ def test_a_fork_reads_the_input_of_its_command(env: Mapping[str, str], tmp_path:
     argv = (*COMMAND, "run", "fix-tests", "--repo", str(tmp_path / "nope"), "--intent-from", "-")
     ended = subprocess.run(argv, env=env, input="é", capture_output=True, text=True, check=False)
     assert "nope" in ended.stderr
+
+
+def test_a_playbook_is_added_by_a_fork(env: Mapping[str, str]) -> None:
+    (server,) = forks(env)
+    argv = (*COMMAND, "memory", "add", "--file", "-")
+    with Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
+        wait_until(lambda: len(forks(env)) == 2)
+        it.communicate('{"title": "Bake bread"}')
+    assert "bake-bread" in run(env, "memory", "list").stdout
+    assert forks(env) == [server]
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
