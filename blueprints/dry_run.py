@@ -6,7 +6,7 @@ from reprlib import repr as short_repr
 from typing import TypeVar, cast
 
 from blueprints.types import Blueprint
-from contracts.errors import BlueprintInvalid
+from contracts.errors import BlueprintInvalid, HarnessError
 from contracts.run import Attempt, NodeResult, NodeType, RunContext
 from nodes.field_checks import at
 from nodes.text import one_line
@@ -167,7 +167,8 @@ def _try(
     if found:
         return found
     first = errors[0]
-    said = one_line(f"{type(first).__name__}: {first}", 500)
+    kind = "" if isinstance(first, HarnessError) else f"{type(first).__name__}: "
+    said = one_line(f"{kind}{first}", 500)
     raise BlueprintInvalid(at(node.place, f"{what} of node {node.name!r} fails: {said}")) from first
 
 

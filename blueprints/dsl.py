@@ -88,13 +88,15 @@ def _compete(  # noqa: PLR0913 - one keyword for each setting that the agents sh
     max_tokens: int | None = None,
     skip: SkipCondition | None = None,
     timeout_s: float | None = None,
+    place: str = "",
 ) -> Compete:
     """Return a node in which `n` agents work on forks of the files and the best one wins.
 
     `agents` are assigned in turn; without them, all use the run's agent. Their nodes are called
     `name-1`, `name-2` and so on. `timeout_s` applies to each of them.
     """
-    checks = FieldChecks("node", name, place_of_caller())
+    place = place or place_of_caller()
+    checks = FieldChecks("node", name, place)
     checks.count("n", n, least=2)
     checks.each("agents", agents, str, "names of agents")
     entrants = tuple(
@@ -107,10 +109,13 @@ def _compete(  # noqa: PLR0913 - one keyword for each setting that the agents sh
             max_turns=max_turns,
             max_tokens=max_tokens,
             timeout_s=timeout_s,
+            place=place,
         )
         for number in range(n)
     )
-    return Compete(name, description, entrants=entrants, steps=steps, judge=judge, skip=skip)
+    return Compete(
+        name, description, entrants=entrants, steps=steps, judge=judge, skip=skip, place=place
+    )
 
 
 parallel = _word("parallel", _parallel)

@@ -1,7 +1,8 @@
 """Find and load a blueprint: by name, from a file, or from a package.
 
-A blueprint is code that runs on the host. It is never loaded from the repository that the run
-works on, because anyone who can push a branch there, an agent included, could have written it.
+A blueprint decides what runs, and one in Python runs on the host. It is never loaded from the
+repository that the run works on, because anyone who can push a branch there, an agent included,
+could have written it.
 """
 
 import difflib
@@ -17,6 +18,7 @@ from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType
 
+from blueprints.markdown import parse_markdown
 from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid, BlueprintNotFound
 from contracts.files import existing_path
@@ -27,7 +29,7 @@ ENTRY_POINT_GROUP = "harness.blueprints"
 
 
 def find_blueprint(ref: str, *, repo: str | None = None) -> Blueprint:
-    """Return the blueprint for a name, `path/to/file.py:attribute` or `package.module:attribute`.
+    """Return the blueprint for a name, `file.md`, `file.py:attribute` or `package:attribute`.
 
     A name is an entry point of the group `harness.blueprints`, built in or installed. If `repo`,
     the run's repository, is a local path, nothing is loaded from inside it.
@@ -36,6 +38,8 @@ def find_blueprint(ref: str, *, repo: str | None = None) -> Blueprint:
         BlueprintNotFound: nothing matches `ref`; the message lists the known names.
         BlueprintInvalid: the match cannot be loaded, is no blueprint, or lies in `repo`.
     """
+    if is_markdown(ref):
+        return _load_markdown(ref, repo=repo)
     place, colon, attribute = ref.rpartition(":")
     if not colon:
         return _load_installed(ref)
@@ -49,6 +53,11 @@ def find_blueprint(ref: str, *, repo: str | None = None) -> Blueprint:
             f"{ref!r}: no {attribute!r} there; its blueprints: {', '.join(known) or 'none'}"
         )
     return _checked(vars(module)[attribute], ref)
+
+
+def is_markdown(ref: str) -> bool:
+    """Return True if a reference names a Markdown file, which holds one blueprint."""
+    return ref.endswith(".md")
 
 
 def installed_names() -> tuple[str, ...]:
@@ -75,16 +84,13 @@ def load_file(path_text: str, *, repo: str | None) -> ModuleType | None:
     Raises:
         BlueprintInvalid: the file lies inside `repo`, or raised an error.
     """
-    try:
-        path = _absolute(Path(path_text).expanduser())
-        # Files of the same name in two folders are two modules.
-        digest = hashlib.sha256(str(path).encode()).hexdigest()
-        exists = path.is_file()
-    except (OSError, RuntimeError, ValueError):  # too long, an unknown user's home, not UTF-8
+    path = _find_file(path_text, repo=repo)
+    if path is None:
         return None
-    _refuse_inside(repo, [path], path_text)
+    # Files of the same name in two folders are two modules.
+    digest = hashlib.sha256(str(path).encode()).hexdigest()
     spec = spec_from_file_location(f"harness_blueprint_{digest[:12]}", path)
-    if not exists or spec is None or spec.loader is None:
+    if spec is None or spec.loader is None:
         return None
     module = module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look up their own module
@@ -95,6 +101,33 @@ def load_file(path_text: str, *, repo: str | None) -> ModuleType | None:
         del sys.modules[spec.name]
         raise
     return module
+
+
+def _load_markdown(ref: str, *, repo: str | None) -> Blueprint:
+    path = _find_file(ref, repo=repo)
+    if path is None:
+        raise BlueprintNotFound(f"no blueprint {ref!r}: there is no such file")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BlueprintInvalid(f"{path}: the file cannot be read: {error}") from error
+    return parse_markdown(text, ref)
+
+
+def _find_file(path_text: str, *, repo: str | None) -> Path | None:
+    """Return the absolute path of a file; None if there is none.
+
+    Raises:
+        BlueprintInvalid: the path leads into `repo`.
+    """
+    try:
+        path = _absolute(Path(path_text).expanduser())
+        str(path).encode()
+        exists = path.is_file()
+    except (OSError, RuntimeError, ValueError):  # too long, an unknown user's home, not UTF-8
+        return None
+    _refuse_inside(repo, [path], path_text)
+    return path if exists else None
 
 
 def _load_module(name: str, *, repo: str | None) -> ModuleType | None:

@@ -8,7 +8,7 @@ from typing import Any
 from prefect import State, flow
 from prefect.runtime import flow_run
 
-from blueprints.find import find_blueprint, installed_names
+from blueprints.find import find_blueprint, installed_names, is_markdown
 from blueprints.library import fix_tests as _fix_tests
 from blueprints.library import implement as _implement
 from blueprints.library import review as _review
@@ -39,7 +39,8 @@ upgrade_deps = compile_blueprint(_upgrade_deps.upgrade_deps, build_dependencies)
 
 def _flow_run_name() -> str:
     parameters = flow_run.parameters
-    blueprint = str(parameters.get("blueprint") or "no blueprint").rpartition(":")[2]
+    ref = str(parameters.get("blueprint") or "no blueprint")
+    blueprint = Path(ref).stem if is_markdown(ref) else ref.rpartition(":")[2]
     repo = str(parameters.get("repo") or NO_REPO)
     return unless_typed(run_name(blueprint, repo, str(flow_run.id)[-8:]))
 
@@ -104,7 +105,8 @@ def find_allowed_blueprint(ref: str, patterns: Sequence[str], *, repo: str) -> B
         BlueprintNotFound: it does not exist, or no pattern allows the reference.
         BlueprintInvalid: it cannot be loaded, or it lies in `repo`.
     """
-    if ":" in ref and not any(_allows(pattern, ref) for pattern in patterns):
+    named = ":" not in ref and not is_markdown(ref)
+    if not named and not any(_allows(pattern, ref) for pattern in patterns):
         raise BlueprintNotFound(
             f"this deployment may not load the blueprint {ref!r}. Allowed: "
             f"{', '.join((*installed_names(), *patterns))}. Add it to the setting "
@@ -114,11 +116,17 @@ def find_allowed_blueprint(ref: str, patterns: Sequence[str], *, repo: str) -> B
 
 
 def _allows(pattern: str, ref: str) -> bool:
+    if is_markdown(ref):
+        return _path_allows(pattern, ref)
     wanted, _, wanted_attribute = pattern.rpartition(":")
     place, _, attribute = ref.rpartition(":")
     if not fnmatchcase(attribute, wanted_attribute):
         return False
     if not place.endswith(".py"):
         return place == wanted
-    path, allowed = Path(place).resolve(), Path(wanted).expanduser()
+    return _path_allows(wanted, place)
+
+
+def _path_allows(pattern: str, place: str) -> bool:
+    path, allowed = Path(place).resolve(), Path(pattern).expanduser()
     return allowed.is_absolute() and path.match(str(allowed))

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
@@ -18,18 +18,22 @@ _PRINT_MISSING = 'for tool; do command -v "$tool" >/dev/null || echo "$tool"; do
 
 def has_tools(*names: str) -> NodeFunction:
     """Check that the sandbox has these programs. The error lists all that are missing."""
+    return _HasTools(names)
 
-    def check(_: RunContext, sandbox: Sandbox) -> NodeResult:
-        look = _print_missing(names)
+
+@dataclass(frozen=True)
+class _HasTools:
+    names: tuple[str, ...]
+
+    def __call__(self, _: RunContext, sandbox: Sandbox) -> NodeResult:
+        look = _print_missing(self.names)
         result = sandbox.exec(look, discard_output)
         if not result.ok:
             return command_result(result, look.argv)
         if missing := result.text.split():
             error = missing_tools_message(*missing)
             return replace(NodeResult.failure(error), lacks=tuple(missing))
-        return NodeResult.success(f"found {', '.join(names)}")
-
-    return check
+        return NodeResult.success(f"found {', '.join(self.names)}")
 
 
 def missing_programs_among(sandbox: Sandbox, *names: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import re
 import shlex
 import signal
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from contracts.errors import OptionInvalid
 from contracts.run import NodeResult, RunContext
@@ -30,12 +31,17 @@ def command(
             f"command({argv[0]!r}) names one program with spaces in its name: "
             f"use command({parts}), or shell(…) for a shell line"
         )
-    to_run = Command(argv=argv, cwd=cwd, timeout_s=timeout_s, env=env or {})
+    return _Run(Command(argv=argv, cwd=cwd, timeout_s=timeout_s, env=env or {}))
 
-    def run(_: RunContext, sandbox: Sandbox) -> NodeResult:
-        return command_result(sandbox.exec(to_run), to_run.argv)
 
-    return run
+@dataclass(frozen=True)
+class _Run:
+    """Runs a command. Equal commands are equal, so blueprints can be compared."""
+
+    command: Command
+
+    def __call__(self, _: RunContext, sandbox: Sandbox) -> NodeResult:
+        return command_result(sandbox.exec(self.command), self.command.argv)
 
 
 def shell(

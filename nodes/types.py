@@ -113,9 +113,11 @@ class ValidationStep:
 
     name: str
     exec: NodeFunction
+    _: KW_ONLY
+    place: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        checks = FieldChecks("step", self.name, place_of_caller())
+        checks = FieldChecks("step", self.name, self.place or place_of_caller())
         checks.one_line_name()
         _check_work(checks, "exec", self.exec)
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from app.cli.main import COMMANDS, command_line
 from blueprints.dry_run import dry_run
+from blueprints.markdown import parse_markdown
 from blueprints.types import Blueprint
 from flows.config.memory import MemorySettings
 from flows.config.policy import PolicySettings
@@ -39,6 +40,12 @@ def test_every_blueprint_on_a_page_passes_its_check(page: Path) -> None:
         exec(compile(code, str(page), "exec"), names)  # noqa: S102 - our own documentation
         found = [value for value in names.values() if isinstance(value, Blueprint)]
         assert all(dry_run(blueprint) for blueprint in found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_blueprint_in_markdown_on_a_page_passes_its_check(page: Path) -> None:
+    found = [code for code in blocks(page, "markdown") if code.startswith("---\n")]
+    assert all(dry_run(parse_markdown(code, page.name)) for code in found)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

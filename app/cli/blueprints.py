@@ -1,20 +1,22 @@
 """`harness blueprints`: list, inspect and check blueprints."""
 
 from dataclasses import asdict
+from pathlib import Path
 from textwrap import indent
 from typing import Annotated
 
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.output import print_json, print_line, print_table
+from app.terminal.output import print_json, print_line, print_result, print_table
 from blueprints.dry_run import dry_run
-from blueprints.find import find_blueprint, installed_blueprints
+from blueprints.find import find_blueprint, installed_blueprints, is_markdown
+from blueprints.markdown import first_blueprint, parse_markdown
 from contracts.agents import NATIVE
-from contracts.errors import BlueprintInvalid
+from contracts.errors import BadInput, BlueprintInvalid
 from nodes.agents.allowed_tools import check_allowed_tools
 
-Ref = Annotated[str, typer.Argument(help="A name, or path/to/file.py:attribute.")]
+Ref = Annotated[str, typer.Argument(help="A name, path/to/file.md or path/to/file.py:attribute.")]
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -63,6 +65,26 @@ def show(blueprint: Ref, as_json: AsJson = False) -> None:
     print_table(("node", "type", "description"), rows)
     for name, meaning in found.options.items():
         print_line(f"--set {name}=…  {meaning}")
+
+
+@app.command("new")
+def new(
+    file: Annotated[str, typer.Argument(metavar="NAME.md", help="The file to write.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a first blueprint in Markdown, with comments; it works as it is."""
+    path = Path(file)
+    if not is_markdown(file):
+        raise BadInput(f"{file!r} must end in .md: a blueprint in Markdown is written there")
+    text = first_blueprint(path)
+    made = parse_markdown(text, file)
+    try:
+        with path.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{file!r} cannot be written: {error}") from error
+    said = f"{file}: blueprint {made.name!r} is written. Next: harness blueprints check {file}"
+    print_result({"name": made.name, "file": file}, said, as_json)
 
 
 @app.command("check")

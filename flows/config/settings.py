@@ -192,7 +192,7 @@ class Settings(BaseSettings):
     is not known, else no limit."""
     allowed_blueprints: tuple[str, ...] = ()
     """Blueprints that the deployment `run-blueprint` may load besides installed ones: references
-    or patterns, such as `/srv/blueprints/*.py:*`."""
+    or patterns, such as `/srv/blueprints/*.py:*` and `/srv/blueprints/*.md`."""
     forges: dict[str, ForgeSettings] = Field(default_factory=_known_forges)
     """Host of a git remote to its forge."""
     prices: dict[str, Price] = Field(default_factory=dict)

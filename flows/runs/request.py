@@ -57,8 +57,8 @@ class RunRequest(BaseModel):
     blueprint: str = Field(
         title="Blueprint",
         max_length=500,
-        description="A name from `harness blueprints list`, or FILE:NAME. In Prefect a file must "
-        "be listed in the setting `allowed_blueprints`.",
+        description="A name from `harness blueprints list`, FILE.md or FILE.py:NAME. In Prefect a "
+        "file must be listed in the setting `allowed_blueprints`.",
     )
     repo: str = Field(
         title="Repository",

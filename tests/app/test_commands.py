@@ -1,6 +1,7 @@
 """Commands that look at things."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from flows.runs.request import ResolvedRequest
 from tests.support.app import Harness
 
+ROOT = Path(__file__).parents[2]
 BUILT_IN = ("fix-tests", "implement", "review", "upgrade-deps")
 
 
@@ -39,6 +41,47 @@ def test_a_prompt_that_cannot_be_made_fails_the_check(asked: Harness, tmp_path: 
     done = asked("blueprints", "check", "broken.py:broken")
     assert done.returncode == 2
     assert "the prompt of node 'ask' fails: KeyError: 'gone'" in done.stderr
+
+
+def test_a_new_blueprint_in_markdown_passes_its_check(asked: Harness, tmp_path: Path) -> None:
+    assert asked("blueprints", "new", "spelling.md").returncode == 0
+    assert "ok: 5 nodes" in asked("blueprints", "check", "spelling.md").stdout
+    assert "--set folder=" in asked("blueprints", "show", "spelling.md").stdout
+
+
+def test_the_tutorial_shows_the_nodes_and_the_error_of_the_new_blueprint(
+    asked: Harness, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs/tutorial/markdown-blueprint.md").read_text()
+    asked("blueprints", "new", "spelling.md")
+    written = (tmp_path / "spelling.md").read_text()
+    without_description = re.sub(r"    description: .*\n", "", written)
+    assert page.partition("```yaml\n")[2].partition("```")[0] in without_description
+    (tmp_path / "spelling.md").write_text(written.replace("    run:", "    rnu:"))
+    error = asked("blueprints", "check", "spelling.md").stderr
+    shown = re.search(r"^error: .* known: name, ", page, re.MULTILINE)
+    assert shown
+    assert error.startswith(shown[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mine.md", "'mine.md' cannot be written: "),
+        ("mine.txt", "must end in .md"),
+        ("My Own.md", "My Own.md:3:7: blueprint 'My Own' has a name that is not usable"),
+        ("gone/mine.md", "'gone/mine.md' cannot be written: "),
+    ],
+)
+def test_a_blueprint_is_written_to_a_new_markdown_file_only(
+    asked: Harness, tmp_path: Path, name: str, said: str
+) -> None:
+    (tmp_path / "mine.md").write_text("mine")
+    done = asked("blueprints", "new", name)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert [file.name for file in tmp_path.glob("*.md")] == ["mine.md"]
+    assert (tmp_path / "mine.md").read_text() == "mine"
 
 
 def test_without_runs_the_list_says_what_to_do(asked: Harness) -> None:

@@ -75,7 +75,7 @@ def refused(file: Path) -> str:
         ("deterministic('a', '')", r"deterministic\('a', …\): missing a required argument: 'exec'"),
         ("deterministic(5, '', work)", "a node has the name 5: a name must be text"),
         ("deterministic('a', None, work)", "node 'a' has description=None: it must be text"),
-        ("command('true')", "blueprint 'broken' has <function .* in nodes: give nodes"),
+        ("command('true')", "blueprint 'broken' has _Run.* in nodes: give nodes"),
         ("preflight('a', '', lambda: work)", "node 'a' has check="),
         ("agentic('a', '', prompt='do it')", "node 'a' has prompt='do it': it must be a function"),
         ("agentic('a', '', prompt=lambda ctx: 5)", "node 'a' has a prompt that returns 5"),

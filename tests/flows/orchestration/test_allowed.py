@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from blueprints.markdown import first_blueprint
 from contracts.errors import BlueprintNotFound
 from flows.deployed import find_allowed_blueprint
 
@@ -32,6 +33,13 @@ def test_a_file_that_a_pattern_names_is_loaded(folder: Path, pattern: str) -> No
     assert find_allowed_blueprint(ref, (pattern.format(folder),), repo="elsewhere").name == "tidy"
 
 
+@pytest.mark.parametrize("pattern", ["{}/good/*.md", "{}/good/tidy.md"])
+def test_a_markdown_file_that_a_pattern_names_is_loaded(folder: Path, pattern: str) -> None:
+    (folder / "good" / "tidy.md").write_text(first_blueprint(Path("tidy.md")))
+    ref = f"{folder}/good/tidy.md"
+    assert find_allowed_blueprint(ref, (pattern.format(folder),), repo="elsewhere").name == "tidy"
+
+
 @pytest.mark.parametrize(
     ("ref", "pattern"),
     [
@@ -41,6 +49,10 @@ def test_a_file_that_a_pattern_names_is_loaded(folder: Path, pattern: str) -> No
         ("{}/good/../other/tidy.py:tidy", "{}/good/../*/tidy.py:*"),
         ("{}/good/link.py:tidy", "{}/good/*.py:*"),
         ("{}/good/tidy.py:tidy", "*.py:*"),
+        ("{}/good/tidy.md", "{}/good/*.py:*"),
+        ("{}/good/tidy.md", "{}/other/*.md"),
+        ("{}/good/../other/tidy.md", "{}/good/*.md"),
+        ("{}/good/tidy.md", "*.md"),
         ("os:path", ""),
         ("blueprints.library.review:review", "blueprints.library.implement:*"),
     ],

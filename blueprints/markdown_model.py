@@ -1,0 +1,134 @@
+"""What the front matter of a Markdown blueprint may hold. The JSON Schema is made of it."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from contracts.agents import AgentName
+from nodes.types import DEFAULT_MAX_RETRIES, DEFAULT_MAX_TURNS
+
+Steps = str | dict[str, str]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
+    )
+
+
+class _AnyNode(_Table):
+    name: str
+    """Unique name of the node: the heading of its prompt, and its key in `results`."""
+    description: str = ""
+    """What the node does, for people."""
+    timeout_s: Seconds | None = None
+    """Seconds that the node may take; no limit if missing."""
+
+
+class _AgentLimits(_Table):
+    tools: list[str] | None = None
+    """Tools that agents may use: read, write, edit, search, shell, shell(git diff*), playbooks. All
+    if missing."""
+    max_turns: Annotated[int, Field(ge=1)] = DEFAULT_MAX_TURNS
+    """Model calls after which an agent ends."""
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens of all kinds after which an agent ends; no limit if missing."""
+
+
+class AgentSettings(_AgentLimits):
+    agent: AgentName | None = None
+    """The run's agent if missing."""
+    model: str | None = None
+    """The run's model if missing."""
+
+
+class AgentNode(AgentSettings, _AnyNode):
+    """An agent works on the files. Its prompt is the section with its name."""
+
+
+class RunNode(_AnyNode):
+    """A command runs; if it fails, the run stops."""
+
+    run: str | list[str]
+    """A shell line, or a list of a program and its arguments."""
+
+
+class CheckNode(AgentSettings, _AnyNode):
+    """Commands must pass. If one fails, an agent fixes it by the section with the check's name."""
+
+    check: Steps
+    """A shell line, or several by name."""
+    retries: Annotated[int, Field(ge=1)] = DEFAULT_MAX_RETRIES
+    """How often the agent may try."""
+
+
+class ParallelNode(_Table):
+    """Several lists of nodes run at the same time, in the same files."""
+
+    name: str
+    description: str = ""
+    parallel: list[list["NodeTable"]]
+
+
+class CompeteNode(_AgentLimits, _AnyNode):
+    """Agents do the same task on copies of the files; the smallest change that passes wins."""
+
+    compete: Annotated[int, Field(ge=2, le=20)]
+    """Number of agents."""
+    agents: list[AgentName] = []
+    """Agents that take turns; the run's agent if empty."""
+    check: Steps
+    """A shell line that the work must pass, or several by name."""
+
+
+KINDS: dict[str, type[BaseModel]] = {
+    "run node": RunNode,
+    "parallel node": ParallelNode,
+    "compete node": CompeteNode,
+    "check node": CheckNode,
+    "agent node": AgentNode,
+}
+"""The kinds of nodes. The key before " node" tells the kind; without any it is an agent."""
+
+
+def _kind(value: Any) -> str:
+    keys = value if isinstance(value, dict) else ()
+    return next((kind for kind in KINDS if kind.partition(" ")[0] in keys), "agent node")
+
+
+NodeTable = Annotated[
+    Annotated[RunNode, Tag("run node")]
+    | Annotated[ParallelNode, Tag("parallel node")]
+    | Annotated[CompeteNode, Tag("compete node")]
+    | Annotated[CheckNode, Tag("check node")]
+    | Annotated[AgentNode, Tag("agent node")],
+    Discriminator(_kind),
+]
+
+
+class BlueprintTable(AgentSettings):
+    """Settings of a blueprint in Markdown. The agent settings hold for nodes that set none."""
+
+    name: str
+    """Lower-case letters, digits and hyphens; branches are named after it."""
+    description: str
+    """What the blueprint does, in one line."""
+    options: dict[str, str] = {}
+    """Options that `--set name=value` takes, with their meaning."""
+    needs: list[str] = []
+    """Programs that the sandbox must have, such as git."""
+    needs_intent: bool = False
+    """A run without an intent is refused."""
+    egress: list[str] = []
+    """Hosts that commands may reach."""
+    changes: list[str] = []
+    """Globs on protected files that the blueprint is meant to change."""
+    nodes: Annotated[list[NodeTable], Field(min_length=1)]
+    """Nodes in the order in which they run."""
+
+
+def blueprint_schema() -> dict[str, object]:
+    """Return the JSON Schema of the front matter, for editors."""
+    made = BlueprintTable.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
