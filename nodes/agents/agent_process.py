@@ -111,6 +111,7 @@ class AgentProcess:
             )
         finally:
             watchdog.cancel()
+            watchdog.join()  # a kill that has begun must not meet the next agent of this home
         self.lines.close()
         return ended
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, select
 
+from contracts.agents import AGENTS
 from memory.database import read_transaction
 from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
 from memory.notes.notebook import Notebook
@@ -211,7 +212,7 @@ def test_agent_settings_are_stored_and_a_stale_change_is_refused(notebook: Noteb
     with pytest.raises(StaleUpdate, match="at version 1 now"):
         notebook.save_agent_settings(replace(read, max_notes=9))
     assert notebook.agent_settings("pi").max_notes == 2
-    with pytest.raises(AgentUnknown, match="known agents: claude-code, native, pi"):
+    with pytest.raises(AgentUnknown, match=", ".join(sorted(AGENTS))):
         notebook.agent_settings("smith")
 
 
