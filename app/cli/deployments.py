@@ -23,10 +23,11 @@ from app.cli.request_options import (
 )
 from app.terminal.options import AsJson
 from app.terminal.output import print_json, print_line, print_message, print_result, print_table
+from blueprints.find import find_blueprint
 from flows.config.settings import load_settings
 from flows.runs.deployment_request import DeploymentRequest
 from flows.runs.home import create_home
-from flows.runs.request import CONFIGURED
+from flows.runs.request import CONFIGURED, repo_name
 from flows.services.deploy import missing_worker_warning
 from flows.services.prefect_server import api_url, ui_url
 from flows.services.user_deployments import list_deployments, make_deployment, remove_deployment
@@ -40,7 +41,7 @@ def deploy(
     blueprint: BlueprintName,
     repo: Repo = ".",
     name: Annotated[
-        str, typer.Option(help=f"{_FIELDS['name'].description} Default: the blueprint's name.")
+        str, typer.Option(help=f"{_FIELDS['name'].description} Default: BLUEPRINT-REPOSITORY.")
     ] = "",
     cron: Annotated[str, typer.Option(help=_FIELDS["cron"].description)] = "",
     interval: Annotated[
@@ -64,7 +65,7 @@ def deploy(
     create_home(settings.home)
     place = located_blueprint(blueprint)
     request = DeploymentRequest.of(
-        name=name or place.rpartition(":")[2].replace("_", "-"),
+        name=name or f"{find_blueprint(place, repo=repo).name}-{repo_name(located(repo))}",
         cron=cron,
         interval_s=interval,
         timezone=timezone,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from blueprints.find import is_markdown
 from contracts.errors import OptionInvalid
 from flows.runs.request import RunRequest
 
@@ -37,9 +38,11 @@ def located(repo: str) -> str:
 
 
 def located_blueprint(ref: str) -> str:
-    """Return FILE:NAME with the file as an absolute path; any other reference unchanged."""
-    place, colon, name = ref.rpartition(":")
-    return f"{os.path.abspath(place)}:{name}" if colon and Path(place).is_file() else ref  # noqa: PTH100
+    """Return FILE:NAME or FILE.md with an absolute path; any other reference unchanged."""
+    place, colon, name = (ref, "", "") if is_markdown(ref) else ref.rpartition(":")
+    if not Path(place).is_file():
+        return ref
+    return f"{os.path.abspath(place)}{colon}{name}"  # noqa: PTH100 - as in `located`
 
 
 def option_values(texts: list[str] | None) -> dict[str, str]:
