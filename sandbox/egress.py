@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Literal, Self
 
 from contracts.sandbox import Sandbox
+from sandbox.java_trust import trust_in_java
 from sandbox.proxy_request import (
     InvalidClientHello,
     InvalidRequest,
@@ -270,13 +271,13 @@ def open_egress(
     if not certificates:
         return egress_env(port)
     sandbox.write_file(CA_FILE, certificates)
-    return egress_env(port, ca_file=CA_FILE)
+    return egress_env(port, ca_file=CA_FILE, for_java=trust_in_java(sandbox, certificates))
 
 
-def egress_env(port: int, *, ca_file: str | None = None) -> dict[str, str]:
+def egress_env(port: int, *, ca_file: str | None = None, for_java: str = "") -> dict[str, str]:
     """Return the variables that make clients of package indexes, git and curl use this port."""
     proxy, here = f"http://127.0.0.1:{port}", "localhost,127.0.0.1"
     env = dict.fromkeys(_PROXIES, proxy) | {"NO_PROXY": here, "no_proxy": here}
-    java = (f"-D{s}.proxyHost=127.0.0.1 -D{s}.proxyPort={port}" for s in ("http", "https"))
-    env |= dict.fromkeys(_JAVA_OPTIONS, " ".join(java))
+    java = [f"-D{s}.proxyHost=127.0.0.1 -D{s}.proxyPort={port}" for s in ("http", "https")]
+    env |= dict.fromkeys(_JAVA_OPTIONS, " ".join((*java, for_java)).rstrip())
     return env | ({} if ca_file is None else dict.fromkeys(_CA_FILES, ca_file))

@@ -4,12 +4,14 @@ import gzip
 import hashlib
 import io
 import json
+import ssl
 import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.support.wheel_index import HOST
@@ -153,8 +155,8 @@ CLIENTS = {
 
 
 @contextmanager
-def package_index(files: Files) -> Iterator[str]:
-    """Serve an index until the block ends; gives its address."""
+def package_index(files: Files, certificate: Path | None = None) -> Iterator[str]:
+    """Serve an index until the block ends; gives its address. With a certificate it is TLS."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -168,7 +170,12 @@ def package_index(files: Files) -> Iterator[str]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        url = f"http://{HOST}:{server.server_address[1]}"
+        scheme = "https" if certificate else "http"
+        url = f"{scheme}://{HOST}:{server.server_address[1]}"
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         served = files(url)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield url

@@ -15,7 +15,8 @@ from sandbox.indexes import INDEXES, ClientSettings, find_route
 from sandbox.spec import SandboxSpec
 from tests.support.package_indexes import CLIENTS, package_index
 from tests.support.sandboxes import OWNER
-from tests.support.wheel_index import resolve_here
+from tests.support.self_signed import self_signed
+from tests.support.wheel_index import HOST, resolve_here
 
 pytestmark = pytest.mark.docker
 
@@ -34,15 +35,19 @@ def sandbox(image: str) -> Iterator[DockerSandbox]:
         yield started
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("name", sorted(CLIENTS))
 def test_a_client_installs_from_the_index_of_this_machine(
-    name: str, sandbox: DockerSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, scheme: str, sandbox: DockerSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = CLIENTS[name]
     resolve_here(monkeypatch)
     monkeypatch.setenv("HOME", str(tmp_path))
     file, settings = client.settings
-    with package_index(client.files) as url:
+    certificate = self_signed(tmp_path, HOST) if scheme == "https" else None
+    if certificate:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with package_index(client.files, certificate) as url:
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).write_text(settings.replace("{url}", url))
         sandbox.upload_files({k: text.encode() for k, text in client.project.items()})
