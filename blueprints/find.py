@@ -60,6 +60,11 @@ def is_markdown(ref: str) -> bool:
     return ref.endswith(".md")
 
 
+def short_name(ref: str) -> str:
+    """Return the last part of a reference, such as `tidy` of `ops/tidy.md` and `ops/a.py:tidy`."""
+    return Path(ref).stem if is_markdown(ref) else ref.rpartition(":")[2]
+
+
 def installed_names() -> tuple[str, ...]:
     """Return the sorted names of all installed blueprints without importing them."""
     return tuple(sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP)}))

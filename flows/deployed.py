@@ -8,7 +8,7 @@ from typing import Any
 from prefect import State, flow
 from prefect.runtime import flow_run
 
-from blueprints.find import find_blueprint, installed_names, is_markdown
+from blueprints.find import find_blueprint, installed_names, is_markdown, short_name
 from blueprints.library import fix_tests as _fix_tests
 from blueprints.library import implement as _implement
 from blueprints.library import review as _review
@@ -39,8 +39,7 @@ upgrade_deps = compile_blueprint(_upgrade_deps.upgrade_deps, build_dependencies)
 
 def _flow_run_name() -> str:
     parameters = flow_run.parameters
-    ref = str(parameters.get("blueprint") or "no blueprint")
-    blueprint = Path(ref).stem if is_markdown(ref) else ref.rpartition(":")[2]
+    blueprint = short_name(str(parameters.get("blueprint") or "no blueprint"))
     repo = str(parameters.get("repo") or NO_REPO)
     return unless_typed(run_name(blueprint, repo, str(flow_run.id)[-8:]))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from blueprints.find import find_blueprint, installed_blueprints, installed_names
+from blueprints.find import find_blueprint, installed_blueprints, installed_names, short_name
 from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid, BlueprintNotFound
 
@@ -59,6 +59,11 @@ def refused(ref: str, *, repo: Path | None = None) -> str:
 @pytest.mark.parametrize("name", ["fix-tests", "implement", "review", "upgrade-deps"])
 def test_a_built_in_blueprint_is_found_by_its_name(name: str) -> None:
     assert find_blueprint(name).name == name
+
+
+@pytest.mark.parametrize("ref", ["tidy", "ops/a.py:tidy", "acme.ops:tidy", "ops/tidy.md"])
+def test_a_reference_has_a_short_name(ref: str) -> None:
+    assert short_name(ref) == "tidy"
 
 
 def test_all_built_in_blueprints_are_installed() -> None:

@@ -18,6 +18,7 @@ from blueprints.dsl import (
     step,
     validate,
 )
+from blueprints.engine import execute_blueprint
 from blueprints.find import find_blueprint
 from blueprints.front_matter import read_markdown
 from blueprints.markdown import first_blueprint, parse_markdown
@@ -25,8 +26,13 @@ from blueprints.markdown_model import blueprint_schema
 from blueprints.prompts import prompt_text
 from contracts.errors import BlueprintInvalid, BlueprintNotFound
 from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Sandbox
 from nodes.checks import has_tools
 from nodes.commands import command, shell
+from nodes.types import Agentic
+from sandbox.scripted import ScriptedSandbox
+from tests.support.git_repos import run_git
+from tests.support.workspace import context, put_repo
 
 LICENCE = """---
 name: licence
@@ -293,3 +299,24 @@ def test_the_published_schema_is_current_and_accepts_blueprints() -> None:
     for text in (LICENCE, small(), first_blueprint(Path("spelling.md"))):
         assert [error.message for error in checker.iter_errors(read_markdown(text, "").data)] == []
     assert list(checker.iter_errors(read_markdown(small(more="    rnu: make\n"), "").data))
+
+
+def test_the_first_blueprint_undoes_what_its_check_refuses(sandbox: ScriptedSandbox) -> None:
+    place = put_repo(sandbox, {"README.md": "Teh text\n", "a.py": "x = 1\n"})
+    prompts: dict[str, str] = {}
+
+    def agent(node: Agentic, ctx: RunContext, inside: Sandbox) -> NodeResult:
+        prompts[node.name] = node.prompt(ctx)
+        if node.name == "correct":
+            inside.write_file("README.md", b"The text\n")
+        inside.write_file("a.py", b"x = 2\n" if node.name == "correct" else b"x = 1\n")
+        return NodeResult.success()
+
+    made = parse_markdown(first_blueprint(Path("spelling.md")), "spelling.md")
+    ctx = context(sandbox, intent="British spelling", options={"folder": "docs"})
+    report = execute_blueprint(made, ctx, sandbox=sandbox, run_agent=agent)
+    assert report.status == "success"
+    assert [len(node.attempts) for node in report.nodes if node.name == "only-text"] == [2]
+    assert run_git(place, "status", "--porcelain").strip() == "M README.md"
+    assert "below docs:\n\n```text\nREADME.md\n```" in prompts["correct"]
+    assert prompts["correct"].endswith("British spelling\n")

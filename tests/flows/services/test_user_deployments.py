@@ -1,10 +1,12 @@
 """Deployments that users make: what they start, and that nothing of a user's is lost."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
+from app.cli.request_options import located_blueprint
 from contracts.errors import BadInput, BlueprintNotFound, OptionInvalid, SettingsInvalid
 from flows.config.settings import Settings
 from flows.deployed import check_deployment, configured_deployments
@@ -38,6 +40,16 @@ def nightly(**fields: object) -> DeploymentRequest:
 def test_a_deployment_that_cannot_run_is_refused(fields: dict[str, object], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         check_deployment(nightly(**fields), Settings())
+
+
+def test_a_deployment_names_the_whole_path_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.md").touch()
+    (tmp_path / "mine.py").touch()
+    found = [located_blueprint(ref) for ref in ("mine.md", "mine.py:mine", "gone.md", "review")]
+    assert found == [f"{tmp_path}/mine.md", f"{tmp_path}/mine.py:mine", "gone.md", "review"]
 
 
 def test_a_file_that_the_settings_do_not_allow_is_refused() -> None:
