@@ -60,6 +60,11 @@ def is_markdown(ref: str) -> bool:
     return ref.endswith(".md")
 
 
+def is_name(ref: str) -> bool:
+    """Return True if a reference can only be the name of an installed blueprint, not a place."""
+    return ":" not in ref and not is_markdown(ref)
+
+
 def short_name(ref: str) -> str:
     """Return the last part of a reference, such as `tidy` of `ops/tidy.md` and `ops/a.py:tidy`."""
     return Path(ref).stem if is_markdown(ref) else ref.rpartition(":")[2]

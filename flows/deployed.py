@@ -8,7 +8,7 @@ from typing import Any
 from prefect import State, flow
 from prefect.runtime import flow_run
 
-from blueprints.find import find_blueprint, installed_names, is_markdown, short_name
+from blueprints.find import find_blueprint, installed_names, is_markdown, is_name, short_name
 from blueprints.library import fix_tests as _fix_tests
 from blueprints.library import implement as _implement
 from blueprints.library import review as _review
@@ -104,8 +104,7 @@ def find_allowed_blueprint(ref: str, patterns: Sequence[str], *, repo: str) -> B
         BlueprintNotFound: it does not exist, or no pattern allows the reference.
         BlueprintInvalid: it cannot be loaded, or it lies in `repo`.
     """
-    named = ":" not in ref and not is_markdown(ref)
-    if not named and not any(_allows(pattern, ref) for pattern in patterns):
+    if not is_name(ref) and not any(_allows(pattern, ref) for pattern in patterns):
         raise BlueprintNotFound(
             f"this deployment may not load the blueprint {ref!r}. Allowed: "
             f"{', '.join((*installed_names(), *patterns))}. Add it to the setting "

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from json import dumps, loads
 
-from blueprints.find import find_blueprint, load_file
+from blueprints.find import find_blueprint, is_name, load_file
 from contracts.errors import OperationInvalid
 from contracts.json import Json
 from contracts.sandbox import SnapshotId
@@ -99,7 +99,7 @@ def _own(policy: PolicySettings) -> Iterator[Operation]:
 
 def _blueprints(settings: Settings) -> Callable[[PlanRequest, str, str], Json]:
     def run(plan: PlanRequest, name: str, intent: str) -> Json:
-        if ":" in name:
+        if not is_name(name):
             raise OperationFailed(f"{name!r}: a plan runs installed blueprints only")
         deps = build_dependencies(settings)
         request = deps.resolve_request(plan.run_request(name, intent), find_blueprint(name))

@@ -55,6 +55,14 @@ changes = blueprint("changes", "Change CI", [
     agentic("work", "work", prompt=lambda ctx: "go"),
 ])
 """
+GREET = """---
+name: greet
+description: Say hello
+nodes:
+  - name: hello
+    run: echo hello >> lines.txt
+---
+"""
 CI = ".github/workflows/ci.yml"
 ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
@@ -63,6 +71,7 @@ ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("household")
     (made / "nap.py").write_text(NAP)
+    (made / "greet.md").write_text(GREET)
     return made
 
 
@@ -73,7 +82,7 @@ def api(home: Path, begun: Callable[[Path], None]) -> Iterator[str]:
     begun(home)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(home / "profile"))
-        patch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{home}/nap.py:*"]))
+        patch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{home}/nap.py:*", f"{home}/*.md"]))
         for name, value in BY_WORDS.items():
             patch.setenv(name, value)
         bring_up(settings, lambda _: None)
@@ -241,6 +250,16 @@ def test_a_run_that_crashed_goes_on_when_it_is_retried_in_the_prefect_ui(
     nodes = here().post(f"{api}/task_runs/filter", json=of_it).json()
     states = sorted(node["state_type"] for node in nodes if node["name"] == "two")
     assert states == ["COMPLETED", "CRASHED"]
+
+
+def test_a_blueprint_in_markdown_runs_from_the_form(api: str, home: Path, tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "opening-hours")
+    asked = {"blueprint": f"{home}/greet.md", "repo": str(repository)}
+    run = start_deployment(api, "run-blueprint", asked)
+    completed(api, run)
+    assert git(repository, "show", f"harness/{run[-8:]}/greet:lines.txt") == "hello"
+    shown = here().get(f"{api}/flow_runs/{run}").json()["name"]
+    assert shown.startswith("greet · opening-hours · ")
 
 
 def changing(api: str, home: Path, place: Path, *replies: dict[str, object]) -> str:

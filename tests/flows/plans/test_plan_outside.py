@@ -23,6 +23,7 @@ from flows.plans.run import draft_plan, open_plan_run, plan_report, record_agree
 from flows.runs.report import to_json
 from flows.runs.run_record import read_record
 from nodes.commands import shell
+from policy.errors import OperationFailed
 from tests.support.flows import DONE, Ask
 from tests.support.git_repos import make_repo, run_git
 from tests.support.git_server import git_server
@@ -159,6 +160,14 @@ def test_a_blueprint_of_a_plan_gets_the_repository_and_permissions_of_the_plan(
     assert asked is not None
     assert asked.intent_from == "intent:the form"
     assert asked.allow_change == ("uv.lock",)
+
+
+@pytest.mark.parametrize("name", ["/srv/mine.md", "/srv/mine.py:mine"])
+def test_a_plan_runs_no_blueprint_from_a_file(own_home: Path, name: str) -> None:
+    asked = PlanRequest(prompt="do it", repo="/srv/shop")
+    refused = pytest.raises(OperationFailed, match="installed blueprints only")
+    with plan_dependencies(load_settings()) as opened, refused:
+        opened.run_blueprint(asked, name, "look at it")
 
 
 def test_the_password_of_a_run_s_repository_is_in_no_report_and_no_log(
