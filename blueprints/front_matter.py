@@ -77,9 +77,11 @@ def read_markdown(text: str, file: str) -> MarkdownFile:
 
 def _parse(front: str, file: str) -> tuple[yaml.Node, object]:
     for event in yaml.parse(front, yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
+        # Aliases can make a small text large, and PyYAML reads odd tags with odd exceptions.
+        is_alias = isinstance(event, yaml.AliasEvent)
+        if is_alias or (isinstance(event, yaml.NodeEvent) and event.tag is not None):
             mark = event.start_mark
-            problem = "aliases (*name) are not allowed here: write the value again"
+            problem = "aliases (*name) and tags (!name) are not allowed here: write a plain value"
             raise Problem(mark.line + 1, mark.column + 1, problem).error(file)
     loader = yaml.SafeLoader(front)
     root = loader.get_single_node()

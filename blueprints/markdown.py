@@ -4,6 +4,7 @@ A file compiles to the same `Blueprint` as Python does. It can execute no Python
 in the sandbox, and its prompts are templates that can only read.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,16 @@ from contracts.errors import BlueprintInvalid
 from nodes.checks import has_tools
 from nodes.commands import command, shell
 from nodes.text import one_line
-from nodes.types import Agentic, Deterministic, Node, Parallel, Preflight, Validate, ValidationStep
+from nodes.types import (
+    Agentic,
+    Deterministic,
+    Node,
+    NodeFunction,
+    Parallel,
+    Preflight,
+    Validate,
+    ValidationStep,
+)
 
 
 def parse_markdown(text: str, file: str) -> Blueprint:
@@ -89,9 +99,12 @@ class _Compiler:
         place = self.source.place(path)
         match table:
             case RunNode():
-                work = shell(table.run) if isinstance(table.run, str) else command(*table.run)
                 return Deterministic(
-                    table.name, table.description, work, timeout_s=table.timeout_s, place=place
+                    table.name,
+                    table.description,
+                    _work(table.run, place),
+                    timeout_s=table.timeout_s,
+                    place=place,
                 )
             case AgentNode():
                 return self._agent(table, table.name, place, timeout_s=table.timeout_s)
@@ -158,9 +171,16 @@ class _Compiler:
         return AgentSettings.model_validate({**given[0], **given[1]})
 
 
+def _work(run: str | list[str], place: str) -> NodeFunction:
+    try:
+        return shell(run) if isinstance(run, str) else command(*run)
+    except (TypeError, ValueError) as error:
+        raise BlueprintInvalid(f"{place}: this command cannot run: {error}") from error
+
+
 def _steps(check: Steps, place: str) -> list[ValidationStep]:
     lines = {"check": check} if isinstance(check, str) else check
-    return [ValidationStep(name, shell(line), place=place) for name, line in lines.items()]
+    return [ValidationStep(name, _work(line, place), place=place) for name, line in lines.items()]
 
 
 def _node_tables(tables: Sequence[NodeTable]) -> Iterator[NodeTable]:
@@ -187,7 +207,7 @@ def _invalid(source: MarkdownFile, error: ErrorDetails) -> BlueprintInvalid:
         case "model_type":
             said = f"a node is lines such as 'name: work', not {short_repr(error['input'])}"
         case _:
-            wanted = error["msg"].removeprefix("Input ")
+            wanted = re.sub(r"^\w+ should", "should", error["msg"])
             said = f"{path[depth - 1]} {wanted}, not {short_repr(error['input'])}"
     place = source.place(path, of_key=error["type"] == "extra_forbidden")
     return BlueprintInvalid(f"{place}: {_which_node(source.data, path)}{one_line(said, 400)}")

@@ -116,7 +116,7 @@ class BlueprintTable(AgentSettings):
     """What the blueprint does, in one line."""
     options: dict[str, str] = {}
     """Options that `--set name=value` takes, with their meaning."""
-    needs: list[str] = []
+    needs: list[Annotated[str, Field(pattern=r"^[\w.+-]+$")]] = []
     """Programs that the sandbox must have, such as git."""
     needs_intent: bool = False
     """A run without an intent is refused."""
