@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from memory.playbooks.index import IndexMatches
 from memory.playbooks.library import open_library
-from memory.playbooks.search import MATCHES_PER_ARM, fuse_scores, ranked_keys
+from memory.playbooks.search import MATCHES_PER_ARM, WORD_WEIGHT, fuse_scores, ranked_keys
 from memory.types import Embedder, PlaybookContent, PlaybookFilter
 from providers import minilm
 
@@ -37,12 +37,15 @@ class Asked(NamedTuple):
 
 
 def main() -> None:
-    """Print nDCG@10 of each set for words, vectors, RRF and the product's fusion."""
+    """Print nDCG@10 of each set for words, vectors, RRF and the product's fusion.
+
+    The fusion is measured with its own weight, and with the one that is best on the other sets.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     folder: Path = parser.parse_args().data
     sets = {at.parent.name: _ask(at.parent) for at in sorted(folder.glob("*/corpus.jsonl"))}
-    names = ("words", "vectors", "RRF", "left out", "weight")
+    names = ("words", "vectors", "RRF", "product", "left out", "weight")
     print(f"{'set':<14}" + "".join(f"{name:>10}" for name in names), flush=True)
     table = [_row(name, sets) for name in sets]
     for name, row in zip(sets, table, strict=True):
@@ -55,7 +58,7 @@ def _row(name: str, sets: Mapping[str, Sequence[Asked]]) -> list[float]:
     """Return the figures of one set; the weight is the one that is best on the other sets."""
     others = [asked for other, asked in sets.items() if other != name] or [sets[name]]
     weight = max(WEIGHTS, key=lambda w: mean(_score(asked, _fused(w)) for asked in others))
-    rankers = (_words, _vectors, _rrf, _fused(weight))
+    rankers = (_words, _vectors, _rrf, _fused(WORD_WEIGHT), _fused(weight))
     return [*(_score(sets[name], ranker) for ranker in rankers), weight]
 
 
