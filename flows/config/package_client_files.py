@@ -94,7 +94,7 @@ def _named_repository(one: Mapping[str, object], number: int) -> Iterator[tuple[
 
 
 def _repository(name: str, one: object) -> Options:
-    is_main = name in ("packagist", "packagist")
+    is_main = name.removesuffix(".org") == "packagist"  # Composer knows both names
     key = "packagist" if is_main else f"repositories.{name}"
     if is_main and one is False:
         yield key, "false"
