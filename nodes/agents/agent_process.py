@@ -22,7 +22,11 @@ EXIT_TIMEOUT_S = 10.0
 
 _WAIT_FOR_TEXT = 'for i in $(seq 40); do grep -rqsF -e "$1" "$2" && exit; sleep 0.05; done; exit 1'
 _LAUNCH = 'echo $$ > "$1" && shift && exec "$@"'
-_KILL = 'pid=$(cat "$1"); kill -TERM "$pid"; sleep 3; kill -KILL "$pid"'
+_KILL = (
+    'until pid=$(cat "$1") && [ -n "$pid" ]; do sleep 0.1; done;'  # it may still be starting
+    ' kill -TERM "$pid"; sleep 3; kill -KILL "$pid"'
+)
+_KILL_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +165,8 @@ class AgentProcess:
 
     def _kill(self, pid_file: str) -> None:
         with suppress(SandboxLost):  # the main thread's `exec` raises it, too
-            self._sandbox.exec(Command(argv=("sh", "-c", _KILL, "sh", pid_file)), discard_output)
+            kill = ("sh", "-c", _KILL, "sh", pid_file)
+            self._sandbox.exec(Command(argv=kill, timeout_s=_KILL_S), discard_output)
 
 
 def _started_timer(seconds: float, act: Callable[[], None]) -> Timer:
