@@ -18,7 +18,7 @@ Redact = Callable[[str], str]
 
 _VARYING = re.compile(
     r"(?<!\d)\d+(\.\d+)?\s?(ms|s|seconds?)\b"  # without (?<!\d) a million digits take hours
-    r"|0x[0-9a-fA-F]{6,}|\bChunk ID: [0-9a-f]+|\d\d:\d\d:\d\d\S*"  # codex numbers its output
+    r"|0x[0-9a-fA-F]{6,}|\b(?:Chunk ID|PGID): [0-9a-f]+|\d\d:\d\d:\d\d\S*"  # of codex, qwen
 )
 _CHUNK = 1 << 20
 """Characters that one regular expression call searches: no other thread runs meanwhile."""

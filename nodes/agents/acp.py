@@ -35,6 +35,7 @@ from acp.schema import (
     TextContentBlock,
     ToolCallProgress,
     ToolCallStart,
+    ToolCallUpdate,
 )
 from pydantic import BaseModel, ValidationError
 
@@ -214,7 +215,9 @@ class AcpDialogue:
         try:
             if method != CLIENT_METHODS["session_request_permission"]:
                 raise RequestError.method_not_found(str(method))
-            result = _permission(RequestPermissionRequest.model_validate(params))
+            request = RequestPermissionRequest.model_validate(params)
+            self._take_call(request.tool_call)
+            result = _permission(request)
         except RequestError as error:
             self._send({"id": number, "error": error.to_error_obj()})
         except ValidationError:
@@ -252,7 +255,7 @@ class AcpDialogue:
         if hidden is None or not text.startswith(hidden):
             self._activity.on_text(text)
 
-    def _take_call(self, update: ToolCallStart | ToolCallProgress) -> None:
+    def _take_call(self, update: ToolCallStart | ToolCallUpdate) -> None:
         call_id = update.tool_call_id
         if update.status in ("completed", "failed"):
             self._activity.on_tool_end(call_id, "ok" if update.status == "completed" else "error")
@@ -264,7 +267,7 @@ class AcpDialogue:
             self._activity.on_tool_start(call_id, *_shown(update.title, update))
 
 
-def _shown(title: str, call: ToolCallStart | ToolCallProgress) -> tuple[str, object]:
+def _shown(title: str, call: ToolCallStart | ToolCallUpdate) -> tuple[str, object]:
     """Return name and arguments for the live line. Some agents give a sentence as the title."""
     if len(title.split()) <= 1:
         return title, call.raw_input

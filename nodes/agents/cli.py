@@ -21,6 +21,7 @@ from nodes.agents.agent_process import (
 )
 from nodes.agents.allowed_tools import check_allowed_tools, offered_tools
 from nodes.agents.cli_output import AgentActivity
+from nodes.agents.table import agent_rows
 from nodes.agents.types import Agent, AgentResult, AgentTask, Conversation, OnLine, token_spec
 
 GATEWAY_PORT = 4180
@@ -133,6 +134,7 @@ def cli_agent(
                 sandbox=sandbox,
                 access=access,
                 activity=activity,
+                takes_tools=bool(agent_rows()[program.name].host_tool),
                 before=task.conversation or Conversation(session=str(uuid4()), model=task.model),
                 began=began,
             )
@@ -154,6 +156,7 @@ class _AgentRun:
     sandbox: Sandbox
     access: ModelAccess
     activity: AgentActivity
+    takes_tools: bool
     before: Conversation
     began: float
 
@@ -175,7 +178,7 @@ class _AgentRun:
             home=self.home,
             session=self.before.session,
             work_dir=self.sandbox.work_dir,
-            toolbox=_forward_toolbox(self.task, self.sandbox),
+            toolbox=_forward_toolbox(self.task, self.sandbox) if self.takes_tools else None,
         )
 
     def is_current(self) -> bool:

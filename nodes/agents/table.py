@@ -45,7 +45,7 @@ class AgentRow(BaseModel, frozen=True, extra="forbid"):
     tools: Mapping[str, str]
     """Its tools, each with its word of `allowed_tools.py`. The guard denies all other tools."""
     host_tool: str = "$tool"
-    """Name that it gives to the tool `$tool` of the host."""
+    """Name that it gives to the tool `$tool` of the host. Empty: it cannot be given such tools."""
     acp: AcpLaunch | None = None
     """None for an agent with a file of its own in this folder."""
 
@@ -53,7 +53,7 @@ class AgentRow(BaseModel, frozen=True, extra="forbid"):
     def all_tools(self) -> Mapping[str, str]:
         """Its own tools and the host's."""
         name = Template(self.host_tool)
-        hosts = (name.substitute(tool=tool) for tool in PLAYBOOK_TOOLS)
+        hosts = [name.substitute(tool=tool) for tool in PLAYBOOK_TOOLS] if self.host_tool else ()
         return {**self.tools, **dict.fromkeys(hosts, PLAYBOOKS_WORD)}
 
 

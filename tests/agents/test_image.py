@@ -21,6 +21,7 @@ pytestmark = pytest.mark.docker
         ("pi --version", "0.87.1"),
         ("opencode --version", "1.18.33"),
         ("codex-acp --version", "2.6.0"),
+        ("qwen --version", "0.24.4"),
         ("fd --version", "fd"),
         ("python3 -m pytest --version", "pytest"),
         ("id -un", "agent"),

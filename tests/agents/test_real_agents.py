@@ -51,7 +51,9 @@ def test_a_failing_test_is_fixed(bench: Bench, agent: str) -> None:
     assert "1 passed" in inside(bench.sandbox, "python3 -m pytest -q")
     assert sum(result.tool_calls.values()) == 3
     assert bench.lines[0] == "Let me look."
-    assert any("python3 -m pytest -q 2>&1 | tail -3 · " in line for line in bench.lines)
+    assert any("python3 -m pytest -q 2>&1 | tail -3 · " in line for line in bench.lines), (
+        bench.lines
+    )
     assert inside(bench.sandbox, "ls /tmp/hooked").startswith("ls: cannot access")
     assert [event["latency_ms"] for event in bench.events("reply")]
     assert len(bench.events("result")) == 3
@@ -76,6 +78,7 @@ def test_no_prompt_is_in_an_argv_and_no_key_is_in_the_sandbox(
         "pi": "\npi\n",  # it hides its own arguments
         "opencode": "opencode\nacp\n",
         "codex": "/codex-acp\n",
+        "qwen-code": "/qwen\n--acp\n",
     }
     assert own[agent] in seen
     assert "SECRET-PROMPT" not in seen
@@ -248,7 +251,7 @@ def test_an_instruction_in_a_readme_cannot_send_data_out(bench: Bench, agent: st
         agent,
         reply("The README says so.", shell(agent, send)),
         reply("And this.", write(agent, "/workspace/.github/workflows/ci.yml", "evil")),
-        reply("", shell(agent, "sed -i s/9/8/ hours.py")),
+        reply("", shell(agent, "echo OPENS = 8 > hours.py")),
         reply("Fixed: it opens at 8."),
         bounds=bounds,
     )

@@ -6,9 +6,18 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "claude-code": {"shell": "Bash", "read": "Read", "write": "Write", "edit": "Edit"},
     "pi": {"shell": "bash", "read": "read", "write": "write", "edit": "edit"},
     "opencode": {"shell": "bash", "read": "read", "write": "write", "edit": "edit"},
+    "qwen-code": {
+        "shell": "run_shell_command",
+        "read": "read_file",
+        "write": "write_file",
+        "edit": "edit",
+    },
     "codex": {"shell": "exec_command"},
     "native": {"shell": "bash", "read": "read_file", "write": "write_file", "edit": "edit_file"},
 }
+
+
+_PLACES = {"claude-code": "file_path", "opencode": "filePath", "qwen-code": "file_path"}
 
 
 def shell(agent: str, command: str) -> dict[str, object]:
@@ -21,7 +30,7 @@ def write(agent: str, path: str, content: str) -> dict[str, object]:
     """A call of the agent's tool that writes a file, or of the shell if it has none."""
     if "write" not in NAMES[agent]:
         return shell(agent, f"printf %s '{content}' > {path}")
-    place = {"claude-code": "file_path", "opencode": "filePath"}.get(agent, "path")
+    place = _PLACES.get(agent, "path")
     return call(NAMES[agent]["write"], {place: path, "content": content})
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from contracts.model_access import GuardBounds, ModelAccess, OpenModelAccess, TokenSpec
@@ -12,6 +13,7 @@ from nodes.agents.acp import acp_agent
 from nodes.agents.claude_code import claude_code
 from nodes.agents.native import gateway_native_agent
 from nodes.agents.pi import pi
+from nodes.agents.table import agent_rows
 from nodes.agents.types import (
     Agent,
     AgentLimits,
@@ -33,12 +35,15 @@ _NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 MakeAgent = Callable[[OpenModelAccess, OnLine], Agent]
 
 
+def _acp_agent(name: str, gate: OpenModelAccess, on_line: OnLine) -> Agent:
+    return acp_agent(name, gate, on_line=on_line)
+
+
 AGENTS: dict[str, MakeAgent] = {
     "claude-code": lambda gate, on_line: claude_code(gate, on_line=on_line),
     "pi": lambda gate, on_line: pi(gate, on_line=on_line),
-    "opencode": lambda gate, on_line: acp_agent("opencode", gate, on_line=on_line),
-    "codex": lambda gate, on_line: acp_agent("codex", gate, on_line=on_line),
     "native": lambda gate, on_line: gateway_native_agent(gate, on_line=on_line),
+    **{name: partial(_acp_agent, name) for name, row in agent_rows().items() if row.acp},
 }
 
 

@@ -45,7 +45,15 @@ def test_a_run_and_a_plan_can_be_permitted_to_change_protected_files() -> None:
 
 def test_an_agent_is_chosen_from_a_list() -> None:
     agent = made().parameters.properties["agent"]
-    assert agent["enum"] == ["configured", "native", "claude-code", "pi", "opencode", "codex"]
+    assert agent["enum"] == [
+        "configured",
+        "native",
+        "claude-code",
+        "pi",
+        "opencode",
+        "codex",
+        "qwen-code",
+    ]
 
 
 def test_each_option_of_the_blueprint_is_a_field_and_no_other_is_taken() -> None:
