@@ -27,7 +27,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class DryRunNode:
-    """One node as it would run. Only agentic nodes have `prompt` and `allowed_tools`."""
+    """One node as it would run. Only agentic nodes have `prompt` and `allowed_tools`.
+
+    `needs_options` is why the prompt cannot be made in a run without `--set`.
+    """
 
     name: str
     type: NodeType
@@ -36,6 +39,7 @@ class DryRunNode:
     max_retries: int | None = None
     prompt: str | None = None
     allowed_tools: Sequence[str] | None = None
+    needs_options: str | None = None
 
 
 def dry_run(blueprint: Blueprint, *, intent: str = "…") -> tuple[DryRunNode, ...]:
@@ -116,6 +120,7 @@ def _dry_run_node(node: Node, ctx: RunContext, options: Sequence[str]) -> DryRun
         max_retries=node.max_retries if isinstance(node, Validate) else None,
         prompt=_prompt(node, ctx, options) if isinstance(node, Agentic) else None,
         allowed_tools=node.allowed_tools if isinstance(node, Agentic) else None,
+        needs_options=_needs_options(node, ctx, options) if isinstance(node, Agentic) else None,
     )
 
 
@@ -149,6 +154,12 @@ def _prompt(node: Agentic, ctx: RunContext, options: Sequence[str]) -> str:
     return prompts[0]
 
 
+def _needs_options(node: Agentic, ctx: RunContext, options: Sequence[str]) -> str | None:
+    without, given, *_ = _samples(ctx, options)
+    error = _error_of(node.prompt, without)
+    return _said(error) if error and not _error_of(node.prompt, given) else None
+
+
 def _try(
     node: Node,
     what: str,
@@ -157,19 +168,28 @@ def _try(
     options: Sequence[str],
 ) -> list[_T]:
     """Return the results of all samples with which the function does not raise."""
-    found: list[_T] = []
-    errors: list[BaseException] = []
-    for sample in _samples(ctx, options):
-        try:
-            found.append(function(sample))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a blueprint's code can raise anything
-            errors.append(error)
-    if found:
-        return found
-    first = errors[0]
-    kind = "" if isinstance(first, HarnessError) else f"{type(first).__name__}: "
-    said = one_line(f"{kind}{first}", 500)
-    raise BlueprintInvalid(at(node.place, f"{what} of node {node.name!r} fails: {said}")) from first
+    samples = _samples(ctx, options)
+    errors = [_error_of(function, sample) for sample in samples]
+    if first := errors[0] if all(errors) else None:
+        problem = f"{what} of node {node.name!r} fails: {_said(first)}"
+        raise BlueprintInvalid(at(node.place, problem)) from first
+    good = (sample for sample, error in zip(samples, errors, strict=True) if error is None)
+    return [function(sample) for sample in good]
+
+
+def _error_of(
+    function: Callable[[RunContext], object], sample: RunContext
+) -> Exception | SystemExit | None:
+    try:
+        function(sample)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a blueprint's code can raise anything
+        return error
+    return None
+
+
+def _said(error: BaseException) -> str:
+    kind = "" if isinstance(error, HarnessError) else f"{type(error).__name__}: "
+    return one_line(f"{kind}{error}", 500)
 
 
 def _samples(ctx: RunContext, options: Sequence[str]) -> list[RunContext]:

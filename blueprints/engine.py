@@ -88,6 +88,7 @@ class NodeRunner:
         return result
 
     def _execute(self, node: Node, ctx: RunContext) -> NodeResult:
+        started = monotonic()
         with attribute_errors(node.name):
             inside = NodeSandbox(
                 self.sandbox,
@@ -98,7 +99,8 @@ class NodeRunner:
             try:
                 result = self._execute_in_time(node, ctx, inside)
             except DidNotReturn as late:
-                result = NodeResult.failure(str(late))
+                lasted = round((monotonic() - started) * 1000)
+                result = replace(NodeResult.failure(str(late)), duration_ms=lasted)
             error = result.error
             # The error of a killed command does not say why it was killed.
             if result.status == "failure" and inside.out_of_time:

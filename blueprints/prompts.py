@@ -70,7 +70,11 @@ class TextPrompt:
         Raises:
             NodeBroken: a template names what is not there; the message has file and line.
         """
-        values = {"intent": ctx.intent, "options": ctx.options, "results": ctx.results}
+        values = {
+            "intent": ctx.intent,
+            "options": dict(ctx.options),
+            "results": dict(ctx.results),
+        }
         try:
             parts = [template.render(values).strip() for template in self._templates]
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:

@@ -69,6 +69,8 @@ def _note_of(error: BaseException) -> _NodeNote | None:
 
 
 def _describe(node: str, error: BaseException) -> str:
+    if isinstance(error, NodeBroken):  # its message has the place
+        return strip_control_characters(f"node {node!r} of the blueprint failed: {error}")
     text = strip_control_characters(f"{type(error).__name__}: {error}")
     first_line = text.splitlines()[0].rstrip(": ")
     return f"node {node!r} of the blueprint raised {first_line} ({_place(error)})"

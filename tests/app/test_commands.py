@@ -49,6 +49,13 @@ def test_a_new_blueprint_in_markdown_passes_its_check(asked: Harness, tmp_path: 
     assert "--set folder=" in asked("blueprints", "show", "spelling.md").stdout
 
 
+def test_the_check_says_which_prompt_needs_options(asked: Harness, tmp_path: Path) -> None:
+    settings = "name: a\ndescription: b\noptions: {level: how}\nnodes:\n  - name: work\n"
+    (tmp_path / "a.md").write_text(f"---\n{settings}---\n{{{{ options.level }}}}\n")
+    said = asked("blueprints", "check", "a.md").stdout
+    assert "  only with --set: a.md:8: 'dict object' has no attribute 'level'" in said
+
+
 def test_the_tutorial_shows_the_nodes_and_the_error_of_the_new_blueprint(
     asked: Harness, tmp_path: Path
 ) -> None:

@@ -70,7 +70,7 @@ The project is small.
 
 ## headers
 
-{{ intent }} for {{ options.holder }}
+{{ intent }} for {{ options.holder | default("me") }}
 
 ## Not the name of a node
 
@@ -88,7 +88,7 @@ Make it shorter.
 
 SHARED = "The project is small."
 HEADERS = """
-{{ intent }} for {{ options.holder }}
+{{ intent }} for {{ options.holder | default("me") }}
 
 ## Not the name of a node
 

@@ -51,6 +51,7 @@ def test_the_time_limit_of_a_node_covers_its_python_functions(sandbox: ScriptedS
             report = run(sandbox, node, agent=agent_writes)
             said = "timed out after 0.05 s: its Python function did not return"
             assert (report.failed_node, report.nodes[0].error) == (node.name, said)
+            assert report.nodes[0].duration_ms >= 50
     finally:
         released.set()
 
