@@ -1,4 +1,4 @@
-"""`harness agents`: how many notes and examples each agent gets, and how they are selected."""
+"""`harness agents`: versions of the agents, and how many notes and examples each of them gets."""
 
 from dataclasses import asdict, replace
 from typing import Annotated
@@ -7,8 +7,12 @@ import typer
 
 from app.terminal.options import AsJson
 from app.terminal.output import print_json, print_result, print_table
+from flows.execution.toolchain import agents_image
+from flows.execution.wiring import docker_engine
 from flows.recall.library import configured_notebook
 from memory.notes.agent_settings import AgentSettings
+from nodes.agents.table import agent_rows
+from sandbox.images import is_current
 
 Name = Annotated[str, typer.Argument(help="An agent, such as native.")]
 
@@ -33,6 +37,29 @@ def show(agent: Name, as_json: AsJson = False) -> None:
     with configured_notebook() as book:
         found = book.agent_settings(agent)
     _print(found, as_json)
+
+
+@app.command("versions")
+def versions(as_json: AsJson = False) -> None:
+    """List the pinned packages of each agent, and whether the image with it is built."""
+    engine = docker_engine()
+    found = [
+        {
+            "agent": name,
+            "packages": list(row.packages),
+            "image": agents_image([name]).name,
+            "built": is_current(engine, agents_image([name])),
+        }
+        for name, row in agent_rows().items()
+    ]
+    if as_json:
+        print_json(found)
+    else:
+        rows = [
+            (name, ", ".join(row.packages) or "built in", "yes" if one["built"] else "no")
+            for (name, row), one in zip(agent_rows().items(), found, strict=True)
+        ]
+        print_table(("agent", "packages", "image built"), rows)
 
 
 @app.command("set")

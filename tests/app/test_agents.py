@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.demo.request import make_repository
-from contracts.agents import CLI_AGENTS
+from contracts.agents import AGENTS, CLI_AGENTS
 from tests.support.agent_calls import call, reply, shell
 from tests.support.app import Harness
 from tests.support.repositories import git
@@ -93,3 +93,11 @@ def test_a_model_that_goes_away_is_an_outage_for_the_whole_run(
     assert "no reply left: 1 replies, call 2" in report["error"]
     assert (report["token_usage"]["output"], report["cost_usd"]) == (20, 0.001)
     assert "harness runs resume" in str(report["notices"])
+
+
+def test_the_pinned_version_of_each_agent_is_listed(harness: Harness) -> None:
+    found = json.loads(harness("agents", "versions", "--json").stdout)
+    assert [one["agent"] for one in found] == [*AGENTS]
+    packages = {one["agent"]: one["packages"] for one in found}
+    assert packages["opencode"] == ["npm:opencode-ai@1.18.33"]
+    assert (packages["native"], found[0]["built"]) == ([], True)
