@@ -1,4 +1,4 @@
-"""The agents image: Node 22, both agents, nothing of the host's."""
+"""The image with all agents: Node 22, their programs, nothing of the host's."""
 
 import pytest
 
