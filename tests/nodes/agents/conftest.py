@@ -8,6 +8,12 @@ import pytest
 from sandbox.scripted import ScriptedSandbox
 
 
+@pytest.fixture(autouse=True)
+def agents_have_a_folder_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scripted sandbox shares the machine's /tmp with those of tests beside this one."""
+    monkeypatch.setattr("nodes.agents.cli._HOME", str(tmp_path / "agents"))
+
+
 @pytest.fixture
 def sandbox() -> Iterator[ScriptedSandbox]:
     with ScriptedSandbox() as sandbox:
