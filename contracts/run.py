@@ -102,8 +102,8 @@ class RunContext:
     """The run as a node sees it. It is immutable: each result makes a new context.
 
     `work_dir` is the workspace inside the sandbox. `options` come from `--set name=value`.
-    `memory` is added to the system prompt of every agent, `rules` to that of agents that do not
-    read the repository's rule files themselves. `env` is set for every command that
+    `memory` and `rules`, what the repository's rule files say, are added to the system prompt of
+    every agent. `env` is set for every command that
     nodes run in the sandbox. `installs` is None where nothing is kept and nothing can be fetched.
     """
 

@@ -17,7 +17,6 @@ from blueprints.engine import (
     call_directly,
     run_nodes,
 )
-from contracts.agents import NATIVE
 from contracts.errors import GitFailed, RunNotResumable, SandboxLost
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox, SnapshotId
@@ -141,9 +140,9 @@ def _run_nodes(
         )
     if notice := dependencies.token_budget(request).notice:
         run.delivery.tell(notice)
-    rules = rules_for_agents(saved.base) if NATIVE in request.agents else Rules()
+    rules = rules_for_agents(saved.base) if request.agents else Rules()
     if rules.paths:
-        run.delivery.tell(f"the native agent was given rule files: {', '.join(rules.paths)}")
+        run.delivery.tell(f"agents were given rule files: {', '.join(rules.paths)}")
     with (
         dependencies.open_agents(
             request, run_id, run.folder, watch.on_line, run.used_budget, checkpoints.talks

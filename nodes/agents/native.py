@@ -200,7 +200,6 @@ class _Loop:
             online=self._task.online,
             tools=[tool.name for tool in self._tools],
             allowed=str(parse_allowed_tools(self._task.allowed_tools)),
-            rules=self._task.rules,
             system=self._task.system,
         )
         return (

@@ -1,7 +1,7 @@
 """What a repository tells agents in rule files such as `AGENTS.md`, and its skills.
 
-The files are those of the base commit, so no agent writes rules for the next one. They guide the
-work; they permit nothing.
+The files are those of the base commit, so no agent writes rules for the next one; what the agents'
+programs would read by themselves is switched off. They guide the work; they permit nothing.
 """
 
 import re

@@ -73,8 +73,7 @@ def agent_runner(
         task = AgentTask(
             node=node.name,
             prompt=node.prompt(ctx),
-            system=ctx.memory,
-            rules=ctx.rules,
+            system="\n\n".join(filter(None, (ctx.rules, ctx.memory))),
             model=node.model or ctx.model,
             allowed_tools=node.allowed_tools,
             limits=AgentLimits(

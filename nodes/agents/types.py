@@ -85,8 +85,7 @@ class AgentLimits:
 class AgentTask:
     """The task of an agent.
 
-    `system` is appended to the agent's own system prompt, and so is `rules`, what the repository's
-    rule files say, if the agent does not read them itself. `allowed_tools` are the words and
+    `system` is appended to the agent's own system prompt. `allowed_tools` are the words and
     patterns of `allowed_tools.py`; None allows every tool.
     """
 
@@ -94,7 +93,6 @@ class AgentTask:
     prompt: str
     model: str
     system: str = ""
-    rules: str = ""
     allowed_tools: Sequence[str] | None = None
     limits: AgentLimits = field(default_factory=AgentLimits)
     online: bool = False

@@ -20,7 +20,7 @@ def first_prompt(shop: RunDependencies) -> str:
     return str(request["messages"][0]["content"])
 
 
-def test_the_native_agent_is_given_the_rules_of_the_base_commit(
+def test_agents_are_given_the_rules_of_the_base_commit(
     shop: RunDependencies, ask: Ask, model: Callable[..., str], repository: Path
 ) -> None:
     (repository / "AGENTS.md").write_text("Write tests first.\n")
@@ -31,7 +31,7 @@ def test_the_native_agent_is_given_the_rules_of_the_base_commit(
     prompt = first_prompt(shop)
     assert "Write tests first." in prompt
     assert "Not committed." not in prompt
-    assert "the native agent was given rule files: AGENTS.md" in report.notices
+    assert "agents were given rule files: AGENTS.md" in report.notices
 
 
 def test_a_repository_without_rules_gets_no_section(

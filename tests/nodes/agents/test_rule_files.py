@@ -1,4 +1,4 @@
-"""Which rule files of a repository the native agent is given, and how."""
+"""Which rule files of a repository agents are given, and how."""
 
 from collections.abc import Mapping
 
