@@ -62,6 +62,7 @@ _FAILED_STOPS: Mapping[str, str] = {
     "cancelled": "it stopped by itself",
 }
 
+
 _Dialogue = Generator[tuple[str, BaseModel], object, None]
 """Yields requests to the agent as method and parameters, and is sent their results."""
 
@@ -171,6 +172,9 @@ class AcpDialogue:
                 NewSessionRequest(cwd=cwd, mcp_servers=[*servers]),
             )
             session = NewSessionResponse.model_validate(made).session_id
+            if self._launch.name_session:
+                named = TextContentBlock(type="text", text=self._launch.name_session)
+                yield "session_prompt", PromptRequest(session_id=session, prompt=[named])
         self._activity.session = session
         self._prompted = True
         prompt = (TextContentBlock(type="text", text=text) for text in texts if text)

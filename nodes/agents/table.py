@@ -27,6 +27,8 @@ class AcpLaunch(BaseModel, frozen=True, extra="forbid"):
     """Files in `$home`, by name."""
     auth: str = ""
     """Method with which the agent must be told to authenticate, if it wants that."""
+    name_session: str = ""
+    """Command that names a new session, for an agent that would ask the model for a name."""
     hidden_text: str | None = None
     """Beginning of a message that the agent writes about itself and that nobody needs."""
     failed_sign: str = ""

@@ -1,6 +1,7 @@
 """The shipped `claude` and `pi` do a whole run, in the hardened container, by the command line."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,11 @@ def test_a_real_agent_fixes_the_test_and_its_work_is_on_the_branch(
     harness: Harness, tmp_path: Path, prefect_api: str, agent: str
 ) -> None:
     repository = make_repository(tmp_path / "opening-hours")
-    mend = "sed -i 's/hour <= span.end/hour < span.end/' opening_hours.py"
+    # Not by sed: qwen-code takes that for an edit of a file that it has not read.
+    path = "__import__('pathlib').Path('opening_hours.py')"
+    mend = f'{path}.write_text({path}.read_text().replace("<= span.end", "< span.end"))'
     replies = [
-        reply("It includes the end.", shell(agent, mend)),
+        reply("It includes the end.", shell(agent, f"python3 -c {shlex.quote(mend)}")),
         reply("A shop is closed now."),
     ]
     (tmp_path / "replies.jsonl").write_text("".join(json.dumps(r) + "\n" for r in replies))

@@ -99,6 +99,9 @@ def test_an_archive_of_traps_is_passed_on_and_never_unpacked_here(flattened: Fla
 def test_nothing_here_can_unpack_an_archive() -> None:
     rooms = ("sandbox", "nodes", "blueprints", "flows")
     sources = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
-    unpackers = re.compile(r"tarfile|zipfile|unpack_archive|get_archive")
+    # Not what a command in the sandbox imports: that is text.
+    unpackers = re.compile(
+        r"^ *(import|from) .*(tarfile|zipfile)|unpack_archive|get_archive", re.MULTILINE
+    )
     assert len(sources) > 80
     assert [path for path in sources if unpackers.search(path.read_text())] == []
