@@ -125,7 +125,8 @@ def test_an_agent_may_fail_although_it_ends_its_turn(play: Play) -> None:
         "text('It is too long.'); end()"
     )
     assert play(script).status == "success"  # opencode has no such sign
-    assert str(play(script, name="codex").error).startswith("codex failed: It is too long. (exit 0")
+    named = script.replace("begin();", "begin(); answer({'stopReason': 'end_turn'});")
+    assert str(play(named, name="codex").error).startswith("codex failed: It is too long. (exit 0")
 
 
 def test_messages_that_nobody_asked_for_change_nothing(play: Play) -> None:
