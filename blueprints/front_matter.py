@@ -15,7 +15,7 @@ Path = Sequence[str | int]
 
 
 class Problem(NamedTuple):
-    """What is wrong, and where: line and column count from 1."""
+    """An error message with its line and column in the file, both counted from 1."""
 
     line: int
     column: int

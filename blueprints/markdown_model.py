@@ -1,4 +1,4 @@
-"""What the front matter of a Markdown blueprint may hold. The JSON Schema is made of it."""
+"""Models of the front matter of a Markdown blueprint. The JSON Schema is generated from them."""
 
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ class _AnyNode(_Table):
     name: str
     """Unique name of the node: the heading of its prompt, and its key in `results`."""
     description: str = ""
-    """What the node does, for people."""
+    """Description of the node, shown to people."""
     timeout_s: Seconds | None = None
     """Seconds that the node may take; no limit if missing."""
 
@@ -113,7 +113,7 @@ class BlueprintTable(AgentSettings):
     name: str
     """Lower-case letters, digits and hyphens; branches are named after it."""
     description: str
-    """What the blueprint does, in one line."""
+    """Description of the blueprint, in one line."""
     options: dict[str, str] = {}
     """Options that `--set name=value` takes, with their meaning."""
     needs: list[Annotated[str, Field(pattern=r"^[\w.+-]+$")]] = []

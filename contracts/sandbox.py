@@ -125,7 +125,7 @@ class Command:
 
     @property
     def input(self) -> OpenInput:
-        """What the process reads; a lone surrogate becomes the byte that it escapes."""
+        """Input of the process. Text is encoded as UTF-8, and escaped bytes are restored."""
         match self.stdin:
             case OpenInput():
                 return self.stdin

@@ -21,7 +21,10 @@ from tests.support.own_engine import OwnEngine, own_engine
 
 pytestmark = [
     pytest.mark.docker,
-    pytest.mark.skipif(os.geteuid() != 0 or not which("runsc"), reason="needs root and runsc"),
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not which("runsc"),
+        reason="dockerd needs root, and gVisor its runtime runsc, which apt installs",
+    ),
 ]
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,10 @@ from tests.support.own_podman import has_podman, own_podman
 
 pytestmark = [
     pytest.mark.docker,
-    pytest.mark.skipif(not has_podman(), reason="needs root, podman, conmon and runc"),
+    pytest.mark.skipif(
+        not has_podman(),
+        reason="its service needs root, podman, conmon and runc, which apt installs",
+    ),
 ]
 
 ROOT = Path(__file__).parents[2]
