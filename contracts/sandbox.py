@@ -83,12 +83,12 @@ class Command:
 
     `cwd` is absolute or relative to the workspace. `timeout_s=None` sets no limit. `output_limit`
     is in bytes for each stream. A string for `stdin` is sent as UTF-8, and an `OpenInput` as it is
-    written. `user` is a user name or id
-    inside the sandbox, but never root; None is the sandbox user. With `private`, no other process
-    in the sandbox, not even a child, can reopen stdin, stdout or stderr. With `stuck_after_s`, a
-    command that writes nothing for so many seconds while one of its processes stays busy times out
-    early. With `stacks`, Python (given `PYTHONFAULTHANDLER`), Java and Go tests get a moment to
-    write their stacks when the command times out.
+    written. `user` is a user name or id inside the sandbox, but never root; None is the sandbox
+    user. With `private`, no other process in the sandbox, not even a child, can reopen stdin,
+    stdout or stderr. With `stuck_after_s`, a command that writes nothing for so many seconds while
+    one of its processes stays busy times out early. With `stacks`, Python (given
+    `PYTHONFAULTHANDLER`), Java and Go tests get a moment to write their stacks when the command
+    times out.
 
     Raises:
         TypeError: `argv` is a string, or an argument is not a string.
