@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from contracts.json import Json, canonical_json
 from nodes.text import escape_invisible
 from nodes.types import inner_nodes, step_names
+from policy.guard.changed_files import COLLECTED_WORK
 from policy.plan.references import refs_in
 from policy.plan.registry import plain_json
 from policy.types import Approval
@@ -26,11 +27,15 @@ _DECIDED = (
 
 
 def headline(approval: Approval) -> str:
-    """Return the requested action in one line, with arguments cut short."""
+    """Return the requested action in one line: arguments cut short, the shortest first."""
     if approval.is_question:
         return escape_invisible(f"asks you: {approval.arguments['question']}")
-    args = ", ".join(f"{name}={short_value(value)}" for name, value in approval.arguments.items())
-    return escape_invisible(f"{_who(approval)}{approval.op}({args})")
+    if approval.node == COLLECTED_WORK:
+        return escape_invisible(f"publish a change of {approval.arguments['path']}")
+    shown = [f"{name}={short_value(value)}" for name, value in approval.arguments.items()]
+    args = ", ".join(sorted(shown, key=len))
+    who = f"{approval.agent} in {approval.node!r}: " if approval.node else ""
+    return escape_invisible(f"{who}{approval.op}({args})")
 
 
 def argument_text(value: Json) -> str:
@@ -130,12 +135,6 @@ def approval_notices(
     ]
     resumed = "the run goes on by itself" if suspends else f"`harness runs resume {run_id}` goes on"
     return (*refused, *waits, *((f"once they are decided, {resumed}",) if waits else ()))
-
-
-def _who(approval: Approval) -> str:
-    if not approval.node:
-        return ""
-    return f"{approval.agent} in {approval.node!r} of run {approval.run_id} asks for "
 
 
 def one_line(text: str) -> str:

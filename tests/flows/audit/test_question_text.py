@@ -9,6 +9,7 @@ import pytest
 from contracts.json import Json
 from contracts.model_access import GuardBounds
 from contracts.tool import Denied
+from flows.audit.approval_text import headline
 from flows.audit.question_text import approval_json, form_text, full_text, question
 from policy.guard.changed_files import ChangedFile, change_request, forbidden_changes
 from policy.guard.guard import SECRET_FILES
@@ -165,3 +166,19 @@ def test_a_long_argument_of_a_form_is_cut_and_says_so() -> None:
 def test_the_api_has_the_same_text(name: str) -> None:
     sent = approval_json(SITUATIONS[name])["question"]
     assert sent == [{"title": one.title, "lines": one.lines} for one in question(SITUATIONS[name])]
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_the_line_in_a_list_names_what_is_changed_or_reached_within_the_column(name: str) -> None:
+    approval = SITUATIONS[name]
+    line = headline(approval)[:90]
+    assert line.isprintable()
+    for target in ("path", "file_path", "to", "url", "branch", "question"):
+        value = approval.arguments.get(target)
+        if isinstance(value, str) and value.isprintable() and "\u0456" not in value:
+            assert value in line
+
+
+def test_the_line_in_a_list_shows_the_path_before_a_long_content() -> None:
+    long = of_agent("write_file", {"content": "x" * 500, "path": ".npmrc"}, WRITES_CI)
+    assert headline(long)[:90].startswith("native in 'work': write_file(path='.npmrc', content='xx")
