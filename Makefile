@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup model engine demo test check bench field clean anew
+.PHONY: help setup model database engine demo test check bench field clean anew
 .NOTPARALLEL:  # several targets may install packages, and apt allows one at a time
 MAKEFLAGS += --no-print-directory
 
@@ -13,7 +13,7 @@ PYTEST := tests/scratch.sh $(BIN)/pytest --dist loadfile --no-loadscope-reorder 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-setup: $(SYNCED) model engine  ## Bring environment, embedding model, Docker engine and base image up to date
+setup: $(SYNCED) model database engine  ## Bring environment, embedding model, Docker engine and base image up to date
 
 demo: $(SYNCED) engine  ## See a run end to end on a small repository with a failing test
 	@$(BIN)/harness demo
@@ -41,6 +41,9 @@ clean:  ## Remove the environment and caches; engine, images and runs stay
 
 model: $(SYNCED)
 	@$(BIN)/python -m providers.minilm
+
+database: $(SYNCED)
+	@$(BIN)/python -m flows.host.new_database
 
 engine: $(SYNCED)
 	@sandbox/install_engine.sh $(BIN)/python

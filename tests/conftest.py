@@ -4,12 +4,10 @@ import asyncio
 import gc
 import os
 import signal
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
-from shutil import copy
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -80,13 +78,6 @@ wait much, as for an agent that tries again, stand among those that compute."""
 
 
 ROOT = Path(__file__).parents[1]
-
-_BLOCKS_ARE_THERE = """
-active = "begun"
-[profiles.begun]
-PREFECT_SERVER_REGISTER_BLOCKS_ON_START = "false"
-"""
-"""The profile of a server whose database was copied: it need not look for what it holds."""
 
 FORKS = pytest.StashKey[str]()
 """The name of the process that others are forked from."""
@@ -197,7 +188,7 @@ def shared(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
-def prefect_api(shared: Path, new_database: Path, forked_processes: None) -> str:
+def prefect_api(shared: Path, forked_processes: None) -> str:
     """The address of a real Prefect server that all workers of pytest share.
 
     A test that looks at all runs, pools or automations of a server takes `own_api`.
@@ -207,40 +198,12 @@ def prefect_api(shared: Path, new_database: Path, forked_processes: None) -> str
         if not address.exists():
             settings = Settings(home=shared, server_port=0)
             address.write_text(prefect_server.server_daemon(settings).up().url)
-            _back_up(settings.home / "prefect" / "prefect.db", new_database)
     return address.read_text()
 
 
-@pytest.fixture(scope="session")
-def new_database(shared: Path) -> Path:
-    """Where a Prefect server's database is kept as its first start made it."""
-    return shared / "prefect-new.db"
-
-
-@pytest.fixture(scope="session")
-def begun(prefect_api: str, new_database: Path) -> Callable[[Path], None]:
-    """Gives a home the database of a new Prefect server, for what is no matter of making it."""
-    return lambda home: _begin_with(home, new_database)
-
-
 @pytest.fixture(scope="module")
-def own_api(
-    tmp_path_factory: pytest.TempPathFactory, begun: Callable[[Path], None]
-) -> Iterator[str]:
+def own_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Prefect server that tests of one file use."""
     settings = Settings(home=tmp_path_factory.mktemp("own"), server_port=0)
-    begun(settings.home)
     yield prefect_server.server_daemon(settings).up().url
     prefect_server.server_daemon(settings).down()
-
-
-def _begin_with(home: Path, database: Path) -> None:
-    (home / "prefect").mkdir(parents=True, exist_ok=True)
-    copy(database, home / "prefect" / "prefect.db")
-    (home / "prefect" / "profiles.toml").write_text(_BLOCKS_ARE_THERE)
-
-
-def _back_up(database: Path, to: Path) -> None:
-    """Whole, while a server has it open."""
-    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(to)) as target:
-        source.backup(target)

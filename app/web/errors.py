@@ -84,6 +84,8 @@ def status_of(error: HarnessError) -> int:
 def validation_message(error: RequestValidationError | ValidationError) -> str:
     """Return the name of the first invalid field, the rule, and the value found."""
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
     if first["input"] == "":
         return f"{first['loc'][-1]}: it is empty"
     found = "" if first["type"] == "missing" else f", but it is {str(first['input'])[:80]!r}"

@@ -119,26 +119,16 @@ class Stage:
         return self.place / "replies.jsonl"
 
 
-def _nothing(_: Path) -> None:
-    """A home is empty."""
-
-
 @contextmanager
-def stage(
-    *,
-    with_engine: bool,
-    begin: Begin = in_a_shell,
-    before: Callable[[Path], None] = _nothing,
-) -> Iterator[Stage]:
+def stage(*, with_engine: bool, begin: Begin = in_a_shell) -> Iterator[Stage]:
     """A household of its own, gone when the block ends; it is this process's environment meanwhile.
 
     It has a server, a worker, a gateway and a Chroma server. An engine of
-    its own takes half a minute more. `before` sees the home before anything is up.
+    its own takes half a minute more.
     """
     with TemporaryDirectory(prefix="hc-") as folder, ExitStack() as stack:
         place = Path(folder)
         made = _made(place, _engine(place, stack) if with_engine else None, begin)
-        before(made.settings.home)
         make_repository(place / "repository")
         made.script.write_text("".join(json.dumps(reply) + "\n" for reply in _REPLIES))
         made.log.touch()

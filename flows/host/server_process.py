@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import cast
 
+from flows.host.new_database import provide_database
 from flows.services.local_http import cross_site_reason, listen_on
 
 Message = MutableMapping[str, object]
@@ -59,6 +60,7 @@ def main() -> None:
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
 
+    provide_database(get_current_settings().home / "prefect.db")
     settings = get_current_settings().server
     config = uvicorn.Config(
         refuse_other_sites(create_app(final=True)),

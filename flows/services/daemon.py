@@ -113,8 +113,8 @@ class Daemon:
     """A busy process of another version gets a successor beside it. It must end by itself once
     its `successor_marker` exists and it is not used any more."""
     start_timeout_s: float = 300.0
-    """Give up a process that has not answered by then. Prefect's server makes its database at
-    the first start: 13 s on an idle machine of two cores, minutes on an overloaded one."""
+    """Give up a process that has not answered by then. The first Prefect server of an environment
+    makes its database: 13 s on an idle machine of two cores, minutes on an overloaded one."""
     unavailable: type[Unavailable] = Unavailable
     """The error to raise when it does not start."""
 

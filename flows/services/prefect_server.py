@@ -62,7 +62,7 @@ def ui_url(api: str) -> str:
 
 
 def server_daemon(settings: Settings) -> Daemon:
-    """The daemon of the local server. The first start makes the database: 13 s when idle."""
+    """The daemon of the local server. A new one copies a database that was migrated before."""
     folder = settings.home / "prefect"
 
     def launch() -> Launch:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -89,13 +89,10 @@ def test_a_declined_plan_is_reported_as_json(
 def test_what_a_note_decides_waits_and_an_approval_sends_exactly_that(
     harness: Harness,
     asked: Harness,
-    own_home: Path,
-    begun: Callable[[Path], None],
     mailbox: Mailbox,
     notes: Path,
     tmp_path: Path,
 ) -> None:
-    begun(own_home)
     plan = ("plan", "send it", "--repo", str(notes), "--yes", "--grant", "SEND_EMAIL", "--json")
     try:
         sent = harness(*plan, "--model", planner(tmp_path, READ, SEND))

@@ -76,10 +76,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def api(home: Path, begun: Callable[[Path], None]) -> Iterator[str]:
+def api(home: Path) -> Iterator[str]:
     """The address of a server with everything that `harness up` brings, for one run at a time."""
     settings = Settings(home=home, server_port=0, max_runs=1)
-    begun(home)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(home / "profile"))
         patch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{home}/nap.py:*", f"{home}/*.md"]))

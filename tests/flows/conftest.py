@@ -30,10 +30,9 @@ def api(prefect_api: str) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def own_server(tmp_path: Path, begun: Callable[[Path], None]) -> Iterator[Settings]:
+def own_server(tmp_path: Path) -> Iterator[Settings]:
     """Settings whose local Prefect server is this test's own; stopped when it is over."""
     made = Settings(home=tmp_path / "home", server_port=0)
-    begun(made.home)
     yield made
     prefect_server.server_daemon(made).down()
 

@@ -141,6 +141,13 @@ def test_an_unknown_id_is_404_and_lists_no_others(client_of: OpenClient) -> None
     assert answer.json() == {"error": "decision: Field required"}
 
 
+def test_a_body_that_is_no_json_is_named(client_of: OpenClient) -> None:
+    headers = {"content-type": "application/json"}
+    answer = client_of().post("/prompts", content='{"prompt": x}', headers=headers)
+    assert answer.status_code == 422
+    assert answer.json() == {"error": "the body is not JSON: Expecting value at character 11"}
+
+
 def test_a_planner_that_writes_no_plan_is_refused(client_of: OpenClient, tmp_path: Path) -> None:
     answer = client_of(*["{"] * 3).post("/prompts", json=asked(tmp_path))
     assert answer.status_code == 400

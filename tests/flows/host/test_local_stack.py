@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -41,12 +41,8 @@ ALL = {"server", "gateway", "pages", "worker", "upkeep"}
 
 
 @pytest.fixture(scope="module")
-def settings(
-    tmp_path_factory: pytest.TempPathFactory, begun: Callable[[Path], None]
-) -> Iterator[Settings]:
-    home = tmp_path_factory.mktemp("household")
-    begun(home)
-    made = Settings(home=home, server_port=0)
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    made = Settings(home=tmp_path_factory.mktemp("household"), server_port=0)
     yield made
     take_down(made)
 

@@ -33,7 +33,9 @@ def test_a_server_is_reused_restarted_and_stopped(own_server: Settings) -> None:
 
 
 def test_a_damaged_state_file_counts_as_no_server(own_server: Settings) -> None:
-    (own_server.home / "prefect" / "server.json").write_text("{")
+    state_file = own_server.home / "prefect" / "server.json"
+    state_file.parent.mkdir(parents=True)
+    state_file.write_text("{")
     assert prefect_server.server_daemon(own_server).status() is None
 
 
