@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple, NewType, Protocol, Self
 
@@ -33,6 +34,11 @@ OnOutput = Callable[[Stream, bytes], None]
 """Receives raw bytes as they arrive, in the thread that called `exec`."""
 Connect = Callable[[], socket.socket]
 """Open one connection on the host. After an OSError the client inside sees a connection reset."""
+
+
+FileContent = bytes | Path
+"""What to write to a file of the sandbox. A `Path` is a file of the host, which is read in pieces
+while it is sent, so that memory does not grow with it."""
 
 
 class OpenInput:
@@ -203,16 +209,17 @@ class Sandbox(Protocol):
         """
         ...
 
-    def write_file(self, path: str, data: bytes) -> None:
+    def write_file(self, path: str, content: FileContent) -> None:
         """Write or replace a file atomically; missing parent directories are created.
 
         Raises:
             SandboxFileDenied, SandboxNotAFile.
             SandboxLost: the sandbox no longer exists.
+            OSError: the file of the host cannot be read.
         """
         ...
 
-    def upload_files(self, files: Mapping[str, bytes]) -> None:
+    def upload_files(self, files: Mapping[str, FileContent]) -> None:
         """Write many files, given as path to content; see `write_file`."""
         ...
 

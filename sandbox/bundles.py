@@ -6,7 +6,8 @@ The work is unpacked by `index-pack --strict`, not by `fetch`: git before 2.46 f
 
 import os
 import re
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,14 +25,18 @@ _LONG_PATH = 256
 
 
 class BaseBundle(NamedTuple):
-    """A bundle of a base and its tags, and these tags as the content of a `packed-refs` file."""
+    """A file with a base and its tags as a bundle; the tags also as content of `packed-refs`."""
 
-    bundle: bytes
+    bundle: Path
     tags: bytes
 
 
-def bundle_base(base: BaseCommit | Submodule) -> BaseBundle:
-    """Return a bundle of the base commit under `base.ref`, with its history and its tags."""
+@contextmanager
+def bundle_base(base: BaseCommit | Submodule) -> Iterator[BaseBundle]:
+    """Give a bundle of the base commit under `base.ref`, with its history and its tags.
+
+    Its file is removed when the block ends.
+    """
     # Made from a temporary repository that has these refs only and borrows the objects.
     with TemporaryDirectory(prefix="harness-") as folder:
         view = Path(folder)
@@ -49,7 +54,7 @@ def bundle_base(base: BaseCommit | Submodule) -> BaseBundle:
             refs = PACKED_REFS + f"{base.commit} {base.ref}\n".encode() + tags
             (view / "packed-refs").write_bytes(refs)
             repository.git.bundle("create", "--quiet", "base.bundle", "--all")
-        return BaseBundle((view / "base.bundle").read_bytes(), PACKED_REFS + tags)
+        yield BaseBundle(view / "base.bundle", PACKED_REFS + tags)
 
 
 def _usable_tags(bare: Path) -> list[bytes]:

@@ -12,6 +12,7 @@ from contracts.sandbox import (
     Command,
     Connect,
     ExecResult,
+    FileContent,
     OnOutput,
     SnapshotId,
     Stream,
@@ -125,11 +126,11 @@ class DockerSandbox:
         """Return the bytes of a regular file; see `Sandbox.read_file`."""
         return files.read_file(self._live_link(), self.work_dir, path, limit=limit)
 
-    def write_file(self, path: str, data: bytes) -> None:
+    def write_file(self, path: str, content: FileContent) -> None:
         """Write the file whole; see `Sandbox.write_file`."""
-        self.upload_files({path: data})
+        self.upload_files({path: content})
 
-    def upload_files(self, files_by_path: Mapping[str, bytes]) -> None:
+    def upload_files(self, files_by_path: Mapping[str, FileContent]) -> None:
         """Write many files; see `Sandbox.upload_files`."""
         files.write_files(self._live_link(), self.work_dir, files_by_path)
 

@@ -1,7 +1,10 @@
 """Reading and writing files of a sandbox through the supervisor."""
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
 
 from contracts.errors import (
     SandboxFileDenied,
@@ -11,12 +14,14 @@ from contracts.errors import (
     SandboxLost,
     SandboxNotAFile,
 )
-from contracts.sandbox import OpenInput
+from contracts.sandbox import FileContent, OpenInput
 from sandbox import wire
 from sandbox.supervisor.frames import CHUNK, STDERR, STDOUT
 from sandbox.supervisor_client import SupervisorClient
 
 _TIMEOUT_S = 300.0
+_SLOWEST = 1 << 20
+"""Bytes per second that a busy machine writes at least: larger files get more time."""
 _ERRORS: Mapping[str, type[SandboxFileError]] = {
     "ENOENT": SandboxFileMissing,
     "EACCES": SandboxFileDenied,
@@ -36,15 +41,53 @@ def read_file(link: SupervisorClient, root: str, path: str, *, limit: int) -> by
     """Return the bytes of a file; raises as `Sandbox.read_file`."""
     full = posixpath.join(root, path)
     request = {"task": "read", "path": full, "root": root, "limit": limit}
-    return _call(link, request, b"", wanted=f"read {path!r}", limit=limit)
+    return _call(link, request, OpenInput.whole(b""), wanted=f"read {path!r}", limit=limit)
 
 
-def write_files(link: SupervisorClient, root: str, files: Mapping[str, bytes]) -> None:
+def write_files(link: SupervisorClient, root: str, files: Mapping[str, FileContent]) -> None:
     """Write all files; raises as `Sandbox.write_file`."""
-    sizes = [(posixpath.join(root, path), len(data)) for path, data in files.items()]
+    sizes = [(posixpath.join(root, path), _size(content)) for path, content in files.items()]
     request = {"task": "write", "files": sizes, "root": root}
     wanted = f"write {', '.join(map(repr, files))}" if len(files) < 4 else "write files"
-    _call(link, request, b"".join(files.values()), wanted=wanted)
+    timeout_s = _TIMEOUT_S + sum(size for _, size in sizes) / _SLOWEST
+    _call(link, request, _Contents(files.values()), wanted=wanted, timeout_s=timeout_s)
+
+
+def open_content(content: FileContent) -> BinaryIO:
+    """Open what is to be written, for reading.
+
+    Raises:
+        OSError: the file of the host cannot be read.
+    """
+    return content.open("rb") if isinstance(content, Path) else BytesIO(content)
+
+
+class _Contents(OpenInput):
+    """The contents of files one after the other, each read when the sandbox has room for more."""
+
+    def __init__(self, contents: Iterable[FileContent]) -> None:
+        super().__init__()
+        self._pieces = _pieces(contents)
+
+    def take(self, size: int) -> bytes:
+        while len(self._waiting) < size and not self.closed:
+            piece = next(self._pieces, None)
+            if piece is None:
+                self.close()
+            else:
+                self.write(piece)
+        return super().take(size)
+
+
+def _pieces(contents: Iterable[FileContent]) -> Iterator[bytes]:
+    for content in contents:
+        with open_content(content) as file:
+            while piece := file.read(CHUNK):
+                yield piece
+
+
+def _size(content: FileContent) -> int:
+    return content.stat().st_size if isinstance(content, Path) else len(content)
 
 
 def file_error(name: str, wanted: str, found: str) -> SandboxFileError:
@@ -55,10 +98,11 @@ def file_error(name: str, wanted: str, found: str) -> SandboxFileError:
 def _call(
     link: SupervisorClient,
     request: Mapping[str, object],
-    data: bytes,
+    data: OpenInput,
     *,
     wanted: str,
     limit: int = 0,
+    timeout_s: float = _TIMEOUT_S,
 ) -> bytes:
     """Return the output of a task; its standard error is an error as a JSON object."""
     received = {STDOUT: bytearray(), STDERR: bytearray()}
@@ -69,7 +113,7 @@ def _call(
             raise SandboxLost(f"wanted to {wanted}: the supervisor sends more than was asked for")
         received[kind] += chunk
 
-    report = link.call(request, OpenInput.whole(data), receive, timeout_s=_TIMEOUT_S)
+    report = link.call(request, data, receive, timeout_s)
     if received[STDERR]:
         failure = wire.parse_report(received[STDERR])
         raise file_error(failure.errno or "", wanted, failure.error or "it gave no reason")

@@ -80,13 +80,12 @@ def put_lfs_files(sandbox: Sandbox, files: Collection[LfsFile]) -> None:
     """
     sandbox.write_file(".git/lfs/filter", _FILTER)
     for one in files:
-        content = b""
-        with suppress(OSError):  # gone meanwhile: the pointer file stays
-            content = one.place.read_bytes()
-        if hashlib.sha256(content).hexdigest() == one.oid:
-            pointer = one.pointer.encode()
-            at = f".git/lfs/{one.oid}"
-            sandbox.upload_files({at: content, f"{at}.pointer": pointer})
+        with suppress(FileNotFoundError):  # gone meanwhile: the pointer file stays
+            with one.place.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            if found == one.oid:
+                at = f".git/lfs/{one.oid}"
+                sandbox.upload_files({at: one.place, f"{at}.pointer": one.pointer.encode()})
 
 
 def _pointers(repository: Repository, commit: str) -> "dict[str, re.Match[bytes]]":

@@ -23,11 +23,12 @@ from contracts.sandbox import (
     Command,
     Connect,
     ExecResult,
+    FileContent,
     OnOutput,
     SnapshotId,
     Stream,
 )
-from sandbox.files import file_error
+from sandbox.files import file_error, open_content
 from sandbox.local_process import follow, start
 from sandbox.port_forward import check_port
 from sandbox.relay import relay
@@ -103,7 +104,7 @@ class ScriptedSandbox:
             raise file_error("EFBIG", f"read {path!r}", f"larger than {limit} bytes")
         return data
 
-    def write_file(self, path: str, data: bytes) -> None:
+    def write_file(self, path: str, content: FileContent) -> None:
         """Write the file whole; see `Sandbox.write_file`."""
         self._check_alive()
         try:
@@ -112,13 +113,13 @@ class ScriptedSandbox:
             fd = open_regular(str(full), self.work_dir, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         except OSError as error:
             raise _named(error, f"write {path!r}") from error
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
+        with os.fdopen(fd, "wb") as file, open_content(content) as source:
+            shutil.copyfileobj(source, file)
 
-    def upload_files(self, files: Mapping[str, bytes]) -> None:
+    def upload_files(self, files: Mapping[str, FileContent]) -> None:
         """Write many files; see `Sandbox.upload_files`."""
-        for path, data in files.items():
-            self.write_file(path, data)
+        for path, content in files.items():
+            self.write_file(path, content)
 
     def forward(self, port: int, connect: Connect) -> int:
         """Listen on the host's loopback; see `Sandbox.forward`."""

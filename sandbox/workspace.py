@@ -121,8 +121,9 @@ def clone_into_sandbox(sandbox: Sandbox, base: BaseCommit, branch: str) -> None:
 def _put_objects(sandbox: Sandbox, source: BaseCommit | Submodule, folder: str) -> None:
     """Make a repository in a folder of the workspace, with a commit, its history and its tags."""
     _git(sandbox, "init", "--quiet", "--template=", "--initial-branch=harness-start", cwd=folder)
-    packed, bundle = bundle_base(source), f"{folder}/{_BUNDLE}"
-    sandbox.write_file(bundle, packed.bundle)
+    bundle = f"{folder}/{_BUNDLE}"
+    with bundle_base(source) as packed:
+        sandbox.write_file(bundle, packed.bundle)
     if (shallow := source.bare / "shallow").exists():
         sandbox.write_file(f"{folder}/.git/shallow", shallow.read_bytes())
     sandbox.write_file(f"{folder}/.git/info/exclude", "\n".join((*JUNK, "")).encode())

@@ -19,6 +19,7 @@ from contracts.sandbox import (
     Command,
     Connect,
     ExecResult,
+    FileContent,
     OnOutput,
     PersistentSandbox,
     SnapshotId,
@@ -201,10 +202,10 @@ class TracedSandbox:
     def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
         return self._inner.read_file(path, limit)
 
-    def write_file(self, path: str, data: bytes) -> None:
-        self._inner.write_file(path, data)
+    def write_file(self, path: str, content: FileContent) -> None:
+        self._inner.write_file(path, content)
 
-    def upload_files(self, files: Mapping[str, bytes]) -> None:
+    def upload_files(self, files: Mapping[str, FileContent]) -> None:
         self._inner.upload_files(files)
 
     def forward(self, port: int, connect: Connect) -> int:

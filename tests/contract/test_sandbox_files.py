@@ -1,5 +1,8 @@
 """What every sandbox promises of files, snapshots and its end."""
 
+import tracemalloc
+from pathlib import Path
+
 import pytest
 
 from contracts.errors import (
@@ -39,6 +42,38 @@ def test_many_files_are_uploaded_at_once(sandbox: Sandbox) -> None:
     sandbox.upload_files(files)
     assert sh(sandbox, "find many -type f | wc -l").stdout.strip() == b"500"
     assert sandbox.read_file("many/499/file") == b"499"
+
+
+def test_files_of_the_host_are_written_beside_bytes(sandbox: Sandbox, tmp_path: Path) -> None:
+    large = bytes(range(256)) * (3 << 12)
+    (tmp_path / "large").write_bytes(large)
+    (tmp_path / "empty").touch()
+    sandbox.upload_files(
+        {"a": tmp_path / "large", "b": b"bytes", "c": tmp_path / "empty", "d": tmp_path / "large"}
+    )
+    assert [sandbox.read_file(name) for name in "abcd"] == [large, b"bytes", b"", large]
+
+
+def test_a_file_of_the_host_is_not_held_in_memory(sandbox: Sandbox, tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(256 << 20)
+    tracemalloc.start()
+    try:
+        sandbox.write_file("large", tmp_path / "large")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sh(sandbox, "stat -c %s large; rm large").stdout.strip() == b"%d" % (256 << 20)
+    assert peak < 32 << 20
+
+
+def test_a_missing_file_of_the_host_leaves_the_sandbox_usable(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    with pytest.raises(FileNotFoundError):
+        sandbox.write_file("a", tmp_path / "none")
+    sandbox.write_file("a", b"whole")
+    assert sandbox.read_file("a") == b"whole"
 
 
 def test_a_missing_file_is_missing(sandbox: Sandbox) -> None:

@@ -31,6 +31,11 @@ def opened(sandbox: Sandbox, address: str, store: Path) -> BaseCommit:
     return base
 
 
+def tags_of(base: BaseCommit) -> bytes:
+    with bundle_base(base) as made:
+        return made.tags
+
+
 def outside(repo: Path, line: str = DESCRIBE) -> str:
     return "\n".join(run_git(repo, *part.split()[1:]) for part in line.split("; "))
 
@@ -96,13 +101,13 @@ def test_no_tag_that_was_made_or_moved_inside_comes_out(
     tmp_path: Path, tagged: Path, sandbox: Sandbox
 ) -> None:
     base = opened(sandbox, str(tagged), tmp_path / "store")
-    before = (outside(tagged), bundle_base(base).tags)
+    before = (outside(tagged), tags_of(base))
     inside(sandbox, "echo 2 > f; git add f; git commit -qm two")
     inside(sandbox, "git tag new; git tag --force simple; git tag -am x v2; git tag --delete v1.0")
 
     publish_branch(base, BRANCH, taken(sandbox, base).commit)
 
-    assert (outside(tagged), bundle_base(base).tags) == before
+    assert (outside(tagged), tags_of(base)) == before
     assert run_git(base.bare, "tag", "--list") == ""
 
 
@@ -127,7 +132,7 @@ def test_a_run_after_garbage_collection_has_its_tags(
 ) -> None:
     first = fetch_base(str(tagged), store=tmp_path / "store")
     git_output(first.bare, "gc", "--quiet", "--prune=now")
-    assert b"v1.0" not in bundle_base(first).tags  # its object is gone until the next run
+    assert b"v1.0" not in tags_of(first)  # its object is gone until the next run
     opened(sandbox, str(tagged), tmp_path / "store")
     assert inside(sandbox, DESCRIBE) == outside(tagged)
 
