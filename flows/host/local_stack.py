@@ -84,6 +84,9 @@ def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple
     add(_remove_leftovers(settings))
     for one in wanted:
         before = one.status()
+        if before is None and one.fixed_url and one.healthy(one.fixed_url):
+            add(StackMember(one.name, "yours", one.fixed_url))
+            continue
         now = one.up()
         add(StackMember(one.name, _state(one, before, now), now.url))
     return tuple(members)

@@ -105,6 +105,8 @@ class Daemon:
     """Called only when a process must be started, so it may choose a free port."""
     healthy: Callable[[str], bool]
     """Return True if the process answers at this URL. Called only while the process is alive."""
+    fixed_url: str = ""
+    """Where it answers, if it cannot choose: what serves there already is used instead."""
     version: Callable[[], str] = lambda: ""
     """Called by `up` only: an idle process of another version is replaced."""
     idle: Callable[[str], bool] = lambda _: True

@@ -95,6 +95,7 @@ def chroma_daemon(settings: Settings, url: str | None) -> Daemon:
         folder=folder,
         launch=launch,
         healthy=lambda url: is_healthy(f"{url}/api/v2/heartbeat"),
+        fixed_url=url or "",
     )
 
 

@@ -56,7 +56,11 @@ def create_zombie_automations(api: str, *, silence_s: float = SILENCE_S) -> bool
     with prefect_client(api) as client:
         missing = [one for one in wanted if not client.read_automations_by_name(one.name)]
         for automation in missing:
-            client.create_automation(automation)
+            created = client.create_automation(automation)
+            # Another home may have created it at this moment: the server takes a name twice.
+            newest_first = client.read_automations_by_name(automation.name)
+            if newest_first[-1].id != created:
+                client.delete_automation(created)
     return bool(missing)
 
 

@@ -18,7 +18,7 @@ from flows.host.local_stack import StackMember, bring_up, take_down
 from flows.recall.library import configured_library
 from flows.services import daemon, local_http, prefect_server
 from flows.services.daemon import Daemon, Launch
-from flows.services.daemons import worker_daemon
+from flows.services.daemons import chroma_daemon, worker_daemon
 from flows.services.deploy import (
     JOB_COMMAND,
     deploy,
@@ -241,3 +241,18 @@ def test_a_local_chroma_server_keeps_the_index(
         assert "chroma" not in [one.name for one in local_stack.wanted_daemons(here, "")]
     finally:
         server.down()
+
+
+def test_a_chroma_server_that_runs_already_is_used_and_never_stopped(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"http://127.0.0.1:{local_http.free_port()}"
+    theirs = chroma_daemon(Settings(home=tmp_path / "theirs", server_port=0), url)
+    try:
+        theirs.up()
+        monkeypatch.setenv("HARNESS_MEMORY_CHROMA_URL", url)
+        assert up(settings)["chroma"] == StackMember("chroma", "yours", url)
+        assert "chroma" not in [member.name for member in take_down(settings)]
+        assert theirs.healthy(url)
+    finally:
+        theirs.down()

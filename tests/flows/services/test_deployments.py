@@ -8,6 +8,7 @@ import pytest
 
 from flows.config.settings import Settings
 from flows.services.deploy import deploy, deployment_names
+from flows.services.zombies import create_zombie_automations
 
 pytestmark = pytest.mark.prefect
 
@@ -124,12 +125,15 @@ def test_a_deployment_whose_flow_is_gone_stays_and_is_named(
     server.delete(f"/deployments/{which}").raise_for_status()
 
 
-def test_two_homes_may_deploy_to_a_new_server_at_once(own_server: Settings) -> None:
+def test_five_homes_may_deploy_to_a_new_server_at_once(own_server: Settings) -> None:
     from flows.services import prefect_server
 
     api = prefect_server.server_daemon(own_server).up().url
-    with ThreadPoolExecutor(2) as threads:
-        done = list(threads.map(deploy, (api, api)))
+    with ThreadPoolExecutor(5) as threads:
+        done = list(threads.map(deploy, [api] * 5))
+        list(threads.map(create_zombie_automations, [api] * 5))
     assert all(one.notes == () for one in done)
     found = httpx.post(f"{api}/deployments/filter", json={}).json()
     assert sorted(one["name"] for one in found) == sorted(deployment_names())
+    automations = httpx.post(f"{api}/automations/filter", json={}).json()
+    assert len({one["name"] for one in automations}) == len(automations) == 2
