@@ -1,0 +1,196 @@
+"""The answers of Gitea's REST API, version 1.25, as its swagger file shows them."""
+
+from collections.abc import Callable
+
+from tests.support.forge_state import (
+    TOKEN,
+    Answer,
+    Asked,
+    Check,
+    Comment,
+    ForgeState,
+    Listing,
+    Pull,
+    Shape,
+)
+
+_SWAGGER = "https://gitea.example.org/api/swagger"
+_PROJECT = "/repos/team/app"
+_RUN = 7
+"""The only workflow run of a commit."""
+
+
+def _refusal(status: int, message: str) -> Answer:
+    return Answer(status, {"message": message, "url": _SWAGGER})
+
+
+UNAUTHORIZED = _refusal(401, "invalid username, password or token")
+NOT_FOUND = Answer(404, {"errors": [], "message": "The target couldn't be found.", "url": _SWAGGER})
+_FORBIDDEN = _refusal(403, "token does not have at least one of required scope(s)")
+
+RATE_LIMITED = Answer(429, "Too Many Requests", {"Retry-After": "0"})
+"""Gitea limits nothing itself; the proxy before it may."""
+TOO_FAST = RATE_LIMITED
+BROKEN = Answer(502, "<html><body>502 Bad Gateway</body></html>")
+
+
+def knows_token(asked: Asked) -> bool:
+    return asked.headers.get("authorization") == f"token {TOKEN}"
+
+
+def stored_log(state: ForgeState, asked: Asked) -> Answer:
+    return NOT_FOUND
+
+
+def _project(state: ForgeState, asked: Asked) -> Answer:
+    return Answer(200, {"id": 1, "full_name": "team/app", "default_branch": "main"})
+
+
+def _branch(state: ForgeState, asked: Asked, name: str) -> Answer:
+    if name not in state.branches:
+        return NOT_FOUND
+    return Answer(200, {"name": name, "commit": {"id": "0" * 40}, "protected": False})
+
+
+def _open(state: ForgeState, asked: Asked) -> Answer:
+    if state.refuses:
+        return _FORBIDDEN
+    branch, title = str(asked.body["head"]), str(asked.body["title"])
+    known = state.pull_of(branch)
+    if known:
+        return _refusal(409, f"pull request already exists for these targets [id: {known.number}]")
+    base, body = str(asked.body["base"]), str(asked.body["body"])
+    draft = title.startswith("WIP: ")
+    return Answer(201, _pull_shape(state, state.open_pull(branch, base, title, body, draft=draft)))
+
+
+def _pulls(state: ForgeState, asked: Asked) -> Listing:
+    return Listing([_pull_shape(state, pull) for pull in state.pulls])
+
+
+def _pull(state: ForgeState, asked: Asked, number: str) -> Answer:
+    pull = state.pull(number)
+    return Answer(200, _pull_shape(state, pull)) if pull else NOT_FOUND
+
+
+def _edit_pull(state: ForgeState, asked: Asked, number: str) -> Answer:
+    pull = state.pull(number)
+    if pull is None or state.refuses:
+        return _FORBIDDEN if pull else NOT_FOUND
+    pull.title = str(asked.body["title"])
+    pull.draft = pull.title.startswith("WIP: ")
+    return Answer(201, _pull_shape(state, pull))
+
+
+def _pull_shape(state: ForgeState, pull: Pull) -> Shape:
+    return {
+        "id": 1_000 + pull.number,
+        "number": pull.number,
+        "state": "open",
+        "title": pull.title,
+        "body": pull.body,
+        "draft": pull.draft,
+        "html_url": f"{state.url}/team/app/pulls/{pull.number}",
+        "head": {"ref": pull.branch, "label": pull.branch},
+        "base": {"ref": pull.base},
+        "mergeable": not pull.conflicts,
+    }
+
+
+def _status(state: ForgeState, asked: Asked, commit: str) -> Answer:
+    checks = state.checks_of(commit)
+    words = {_word(check) for check in checks}
+    worst = next((word for word in ("failure", "pending", "success") if word in words), "")
+    statuses = [_status_shape(check) for check in checks]
+    shape = {"state": worst, "sha": commit, "total_count": len(checks), "statuses": statuses}
+    return Answer(200, shape)
+
+
+def _word(check: Check) -> str:
+    return "pending" if check.state in ("queued", "running") else check.state
+
+
+def _status_shape(check: Check) -> Shape:
+    return {
+        "id": check.number,
+        "status": _word(check),
+        "context": f"ci / {check.name} (push)",
+        "description": "Failing after 3s" if check.state == "failure" else "",
+        "target_url": f"/team/app/actions/runs/{_RUN}/jobs/0",
+    }
+
+
+def _runs(state: ForgeState, asked: Asked) -> Listing:
+    commit = asked.query["head_sha"]
+    runs = [{"id": _RUN, "head_sha": commit, "status": "completed"}]
+    found = runs if state.checks.get(commit) else []
+    return Listing(found, lambda page: {"total_count": len(found), "workflow_runs": list(page)})
+
+
+def _jobs(state: ForgeState, asked: Asked, number: str) -> Listing:
+    newest = list(state.checks.values())[-1] if state.checks else []
+    jobs = [_job_shape(check) for check in newest]
+    return Listing(jobs, lambda page: {"total_count": len(jobs), "jobs": list(page)})
+
+
+def _job_shape(check: Check) -> Shape:
+    over = check.state in ("success", "failure")
+    return {
+        "id": check.number,
+        "run_id": _RUN,
+        "name": check.name,
+        "status": "completed" if over else "in_progress" if check.state == "running" else "queued",
+        "conclusion": check.state if over else "",
+    }
+
+
+def _log(state: ForgeState, asked: Asked, number: str) -> Answer:
+    check = state.check(int(number))
+    return Answer(200, check.log) if check else NOT_FOUND
+
+
+def _comments(state: ForgeState, asked: Asked, number: str) -> Answer:
+    pull = state.pull(number)
+    return Answer(200, [_comment_shape(one) for one in pull.comments]) if pull else NOT_FOUND
+
+
+def _comment(state: ForgeState, asked: Asked, number: str) -> Answer:
+    pull = state.pull(number)
+    if pull is None or state.refuses:
+        return _FORBIDDEN if pull else NOT_FOUND
+    return Answer(201, _comment_shape(state.comment_on(pull, str(asked.body["body"]))))
+
+
+def _edit_comment(state: ForgeState, asked: Asked, number: str) -> Answer:
+    comment = state.comment(number)
+    if comment is None:
+        return NOT_FOUND
+    comment.body = str(asked.body["body"])
+    return Answer(200, _comment_shape(comment))
+
+
+def _comment_shape(comment: Comment) -> Shape:
+    return {"id": comment.number, "body": comment.body, "user": {"login": comment.author}}
+
+
+def _permission(state: ForgeState, asked: Asked, name: str) -> Answer:
+    permission = state.members.get(name, "none")
+    return Answer(200, {"permission": permission, "role_name": permission, "user": {"login": name}})
+
+
+ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
+    ("GET", _PROJECT, _project),
+    ("GET", f"{_PROJECT}/branches/([^/]+)", _branch),
+    ("POST", f"{_PROJECT}/pulls", _open),
+    ("GET", f"{_PROJECT}/pulls", _pulls),
+    ("GET", rf"{_PROJECT}/pulls/(\d+)", _pull),
+    ("PATCH", rf"{_PROJECT}/pulls/(\d+)", _edit_pull),
+    ("GET", f"{_PROJECT}/commits/([^/]+)/status", _status),
+    ("GET", f"{_PROJECT}/actions/runs", _runs),
+    ("GET", rf"{_PROJECT}/actions/runs/(\d+)/jobs", _jobs),
+    ("GET", rf"{_PROJECT}/actions/jobs/(\d+)/logs", _log),
+    ("GET", rf"{_PROJECT}/issues/(\d+)/comments", _comments),
+    ("POST", rf"{_PROJECT}/issues/(\d+)/comments", _comment),
+    ("PATCH", rf"{_PROJECT}/issues/comments/(\d+)", _edit_comment),
+    ("GET", f"{_PROJECT}/collaborators/([^/]+)/permission", _permission),
+)

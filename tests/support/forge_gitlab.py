@@ -1,0 +1,190 @@
+"""The answers of GitLab's REST API, version 4, as docs.gitlab.com/api shows them."""
+
+from collections.abc import Callable
+
+from tests.support.forge_state import (
+    TOKEN,
+    Answer,
+    Asked,
+    Check,
+    Comment,
+    ForgeState,
+    Listing,
+    Pull,
+    Shape,
+)
+
+_PROJECT = "/projects/team%2Fapp"
+_LEVELS = {"read": 20, "write": 30, "admin": 40}
+_WORDS = {"queued": "pending", "running": "running", "success": "success", "failure": "failed"}
+
+UNAUTHORIZED = Answer(
+    401,
+    {
+        "error": "invalid_token",
+        "error_description": "Token was revoked. You have to re-authorize from the user.",
+    },
+)
+NOT_FOUND = Answer(404, {"message": "404 Not found"})
+_FORBIDDEN = Answer(403, {"message": "403 Forbidden"})
+
+RATE_LIMITED = Answer(
+    429, "Retry later\n", {"Retry-After": "0", "RateLimit-Remaining": "0", "RateLimit-Reset": "0"}
+)
+TOO_FAST = RATE_LIMITED
+BROKEN = Answer(502, "<html><body>502 Whoops, GitLab is taking too much time</body></html>")
+
+
+def knows_token(asked: Asked) -> bool:
+    return asked.headers.get("private-token") == TOKEN
+
+
+def stored_log(state: ForgeState, asked: Asked) -> Answer:
+    return NOT_FOUND
+
+
+def _project(state: ForgeState, asked: Asked) -> Answer:
+    shape = {"id": 1, "path_with_namespace": "team/app", "default_branch": "main"}
+    return Answer(200, shape)
+
+
+def _branch(state: ForgeState, asked: Asked, name: str) -> Answer:
+    if name not in state.branches:
+        return Answer(404, {"message": "404 Branch Not Found"})
+    return Answer(200, {"name": name, "commit": {"id": "0" * 40}, "protected": False})
+
+
+def _open(state: ForgeState, asked: Asked) -> Answer:
+    if state.refuses:
+        return _FORBIDDEN
+    branch = str(asked.body["source_branch"])
+    known = state.pull_of(branch)
+    if known:
+        why = f"Another open merge request already exists for this source branch: !{known.number}"
+        return Answer(409, {"message": [why]})
+    title = str(asked.body["title"])
+    pull = state.open_pull(
+        branch,
+        str(asked.body["target_branch"]),
+        title,
+        str(asked.body["description"]),
+        draft=title.startswith("Draft: "),
+    )
+    return Answer(201, _pull_shape(state, pull))
+
+
+def _pulls(state: ForgeState, asked: Asked) -> Listing:
+    branch = asked.query.get("source_branch")
+    found = [pull for pull in state.pulls if branch in (None, pull.branch)]
+    return Listing([_pull_shape(state, pull) for pull in found])
+
+
+def _pull(state: ForgeState, asked: Asked, number: str) -> Answer:
+    pull = state.pull(number)
+    return Answer(200, _pull_shape(state, pull)) if pull else NOT_FOUND
+
+
+def _edit_pull(state: ForgeState, asked: Asked, number: str) -> Answer:
+    pull = state.pull(number)
+    if pull is None or state.refuses:
+        return _FORBIDDEN if pull else NOT_FOUND
+    pull.title = str(asked.body["title"])
+    pull.draft = pull.title.startswith("Draft: ")
+    return Answer(200, _pull_shape(state, pull))
+
+
+def _pull_shape(state: ForgeState, pull: Pull) -> Shape:
+    return {
+        "id": 1_000 + pull.number,
+        "iid": pull.number,
+        "state": "opened",
+        "title": pull.title,
+        "description": pull.body,
+        "draft": pull.draft,
+        "web_url": f"{state.url}/team/app/-/merge_requests/{pull.number}",
+        "source_branch": pull.branch,
+        "target_branch": pull.base,
+        "has_conflicts": pull.conflicts,
+        "detailed_merge_status": "conflict" if pull.conflicts else "mergeable",
+    }
+
+
+def _statuses(state: ForgeState, asked: Asked, commit: str) -> Listing:
+    return Listing([_check_shape(state, commit, one) for one in state.checks_of(commit)])
+
+
+def _check_shape(state: ForgeState, commit: str, check: Check) -> Shape:
+    return {
+        "id": check.number,
+        "sha": commit,
+        "ref": "main",
+        "status": _WORDS[check.state],
+        "name": check.name,
+        "description": None,
+        "allow_failure": False,
+        "target_url": f"{state.url}/team/app/-/jobs/{check.number}",
+    }
+
+
+def _trace(state: ForgeState, asked: Asked, number: str) -> Answer:
+    check = state.check(int(number))
+    return Answer(200, check.log) if check else NOT_FOUND
+
+
+def _notes(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
+    pull = state.pull(number)
+    return Listing([_note_shape(one) for one in pull.comments]) if pull else NOT_FOUND
+
+
+def _note(state: ForgeState, asked: Asked, number: str) -> Answer:
+    pull = state.pull(number)
+    if pull is None or state.refuses:
+        return _FORBIDDEN if pull else NOT_FOUND
+    return Answer(201, _note_shape(state.comment_on(pull, str(asked.body["body"]))))
+
+
+def _edit_note(state: ForgeState, asked: Asked, _: str, number: str) -> Answer:
+    comment = state.comment(number)
+    if comment is None:
+        return NOT_FOUND
+    comment.body = str(asked.body["body"])
+    return Answer(200, _note_shape(comment))
+
+
+def _note_shape(comment: Comment) -> Shape:
+    author = {"id": _account_number(comment.author), "username": comment.author}
+    return {"id": comment.number, "body": comment.body, "author": author, "system": False}
+
+
+def _account_number(name: str) -> int:
+    return sum(name.encode())
+
+
+def _member(state: ForgeState, asked: Asked, number: str) -> Answer:
+    for name, permission in state.members.items():
+        if _account_number(name) == int(number):
+            level = _LEVELS[permission]
+            return Answer(200, {"id": int(number), "username": name, "access_level": level})
+    return NOT_FOUND
+
+
+def _users(state: ForgeState, asked: Asked) -> Listing:
+    name = asked.query["username"]
+    return Listing([{"id": _account_number(name), "username": name, "state": "active"}])
+
+
+ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
+    ("GET", _PROJECT, _project),
+    ("GET", f"{_PROJECT}/repository/branches/([^/]+)", _branch),
+    ("POST", f"{_PROJECT}/merge_requests", _open),
+    ("GET", f"{_PROJECT}/merge_requests", _pulls),
+    ("GET", rf"{_PROJECT}/merge_requests/(\d+)", _pull),
+    ("PUT", rf"{_PROJECT}/merge_requests/(\d+)", _edit_pull),
+    ("GET", f"{_PROJECT}/repository/commits/([^/]+)/statuses", _statuses),
+    ("GET", rf"{_PROJECT}/jobs/(\d+)/trace", _trace),
+    ("GET", rf"{_PROJECT}/merge_requests/(\d+)/notes", _notes),
+    ("POST", rf"{_PROJECT}/merge_requests/(\d+)/notes", _note),
+    ("PUT", rf"{_PROJECT}/merge_requests/(\d+)/notes/(\d+)", _edit_note),
+    ("GET", rf"{_PROJECT}/members/all/(\d+)", _member),
+    ("GET", "/users", _users),
+)
