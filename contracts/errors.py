@@ -35,7 +35,8 @@ HarnessError                     exit 1
 │   └── SandboxFileTooLarge
 ├── NodeBroken                   exit 1   a node of the blueprint has a bug
 ├── Interrupted                  exit 130 Ctrl-C before the run had a report
-├── ForgeRefused                 exit 1   a pull request could not be opened
+├── ForgeRefused                 exit 1   a forge refused a request about a pull request
+│   └── ForgeAway                         it does not answer now
 ├── GitFailed                    exit 1   a git command failed
 └── WorkRefused                  exit 1   the output of a sandbox failed verification
 
@@ -195,7 +196,11 @@ class Interrupted(HarnessError):
 
 
 class ForgeRefused(HarnessError):
-    """A forge (GitHub, GitLab …) did not answer or refused to open a pull request."""
+    """A forge (GitHub, GitLab …) refused a request, such as to open a pull request."""
+
+
+class ForgeAway(ForgeRefused):
+    """The forge does not answer, or allows no more requests for a while."""
 
 
 class GitFailed(HarnessError):

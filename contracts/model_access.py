@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Protocol
 
 from contracts.chat import Complete, Usage
@@ -102,7 +101,7 @@ class AgentUsage:
 
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
-    tool_calls: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    tool_calls: Mapping[str, int] = field(default_factory=dict)
     decisions: DecisionCounts = field(default_factory=DecisionCounts)
     stopped: str | None = None
     outage: str | None = None

@@ -175,6 +175,27 @@ class SurfacedMemory:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChecksReport:
+    """What a forge's checks said of the pushed commit.
+
+    `none`: the forge has no checks of it. `unknown`: the forge cannot be asked. `round` counts the
+    rounds in which an agent mended what had failed, of at most `rounds`; `failed` names the checks.
+    `goes_on` is true while checks run, or if another round follows.
+    """
+
+    state: Literal["running", "passed", "failed", "none", "unknown"]
+    round: int = 0
+    rounds: int = 0
+    failed: tuple[str, ...] = ()
+    goes_on: bool = False
+
+    def __str__(self) -> str:
+        names = f": {', '.join(self.failed)}" if self.failed else ""
+        rounds = f" (round {self.round} of {self.rounds})" if self.round else ""
+        return f"{self.state}{names}{rounds}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunReport:
     """Outcome of a run, and the JSON that `harness run --json` prints. Field names are public.
 
@@ -201,9 +222,15 @@ class RunReport:
     commit: str | None = None
     pushed: bool = False
     pull_request: str | None = None
+    checks: ChecksReport | None = None
     diff_stat: DiffStat = field(default_factory=DiffStat)
     surfaced: SurfacedMemory = field(default_factory=SurfacedMemory)
     decisions: DecisionCounts = field(default_factory=DecisionCounts)
     notices: tuple[str, ...] = ()
     failed_node: str | None = None
     error: str | None = None
+
+    @property
+    def waits_for_checks(self) -> bool:
+        """True if only the forge's checks, or a round about them, keep the run from its end."""
+        return self.status == "waiting" and self.checks is not None and self.checks.goes_on

@@ -16,6 +16,7 @@ from app.cli.request_options import (
     Ref,
     Repo,
     SetOptions,
+    UntilGreen,
     UserId,
     located,
     located_blueprint,
@@ -27,7 +28,7 @@ from blueprints.find import find_blueprint
 from flows.config.settings import load_settings
 from flows.runs.deployment_request import DeploymentRequest
 from flows.runs.home import create_home
-from flows.runs.request import CONFIGURED, repo_name
+from flows.runs.request import CONFIGURED, ROUNDS, repo_name
 from flows.services.deploy import missing_worker_warning
 from flows.services.prefect_server import api_url, ui_url
 from flows.services.user_deployments import list_deployments, make_deployment, remove_deployment
@@ -53,6 +54,7 @@ def deploy(
     agent: AgentName = CONFIGURED,
     model: Model = "",
     push: Push = False,
+    until_green: UntilGreen = ROUNDS,
     options: SetOptions = None,
     budget_usd: BudgetUsd = None,
     user: UserId = "",
@@ -76,6 +78,7 @@ def deploy(
         agent=agent,
         model=model,
         push=push,
+        until_green=until_green,
         options=option_values(options),
         budget_usd=budget_usd,
         user=user,

@@ -19,6 +19,7 @@ Ref = Annotated[str, typer.Option(help=_FIELDS["ref"].description)]
 AgentName = Annotated[str, typer.Option(help=_FIELDS["agent"].description)]
 Model = Annotated[str, typer.Option(help=_FIELDS["model"].description)]
 Push = Annotated[bool, typer.Option("--push", help=_FIELDS["push"].description)]
+UntilGreen = Annotated[int, typer.Option(metavar="ROUNDS", help=_FIELDS["until_green"].description)]
 SetOptions = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help=_FIELDS["options"].description),

@@ -18,6 +18,7 @@ from app.cli.request_options import (
     Ref,
     Repo,
     SetOptions,
+    UntilGreen,
     UserId,
     located,
     option_values,
@@ -33,7 +34,7 @@ from flows.execution.wiring import build_dependencies, resolve_request
 from flows.orchestration.start import run_in_prefect
 from flows.runs.home import create_home
 from flows.runs.report import to_json
-from flows.runs.request import CONFIGURED, ResolvedRequest, RunRequest, new_run_id
+from flows.runs.request import CONFIGURED, ROUNDS, ResolvedRequest, RunRequest, new_run_id
 from flows.runs.run_record import read_record
 from flows.runs.runs import read_report
 from flows.services.daemon import start_detached
@@ -60,6 +61,7 @@ def run(
     agent: AgentName = CONFIGURED,
     model: Model = "",
     push: Push = False,
+    until_green: UntilGreen = ROUNDS,
     options: SetOptions = None,
     good: Annotated[
         str,
@@ -96,6 +98,7 @@ def run(
         agent=agent,
         model=model,
         push=push,
+        until_green=until_green,
         budget_usd=budget_usd,
         options=option_values([*(options or []), *([f"good={good}"] if good else [])]),
         user=user,

@@ -126,6 +126,8 @@ def print_report(report: RunReport) -> None:
         print_line(f"changes: {report.diff_stat}")
         if report.pull_request:
             print_line(f"pull request: {report.pull_request}")
+        if report.checks:
+            print_line(f"checks: {report.checks}")
         print_line(f"diff: harness runs diff {report.run_id}")
     tokens = report.token_usage.total
     print_line(f"model: {report.model}, {tokens} tokens, ${report.cost_usd:.4f}")

@@ -11,7 +11,7 @@ from contracts.model_access import GuardBounds
 from contracts.run import NodeResult, RunContext, RunReport, without_attempt
 from flows.audit.event_log import AppendEvents
 from flows.recall.notes import NodeRequest, PromptBlock, RunNotes
-from flows.runs.checkpoint import StartPoint
+from flows.runs.checkpoint import StartPoint, round_name
 from flows.runs.home import EGRESS, TRAJECTORY
 from flows.runs.report import to_json
 from flows.runs.request import ResolvedRequest, repo_name
@@ -80,6 +80,7 @@ class RunEvents:
         self._intent = self._intent_entity()
         self._memory: Entity | None = None
         self._notes: dict[str, Entity] = {}
+        self._said: dict[str, Entity] = {}
         self._snapshot: str | None = None
         self._workspace = self._repository_entity(checkpoint.base.commit)
         self._recorded = frozenset(checkpoint.results if start.resumed else ())
@@ -91,6 +92,8 @@ class RunEvents:
                 self._draft("prompt", blueprint, produces=(self._intent,)),
                 self._draft("source", commit, produces=(self._workspace,)),
             ]
+        for number, one in enumerate(checkpoint.rounds, 1):
+            self._forge_said(round_name(number), one.said)
 
     def memory_shown(self, recall: RecallResult) -> None:
         """Record the playbooks that the run was shown."""
@@ -103,6 +106,14 @@ class RunEvents:
         slugs: list[Json] = [hit.playbook.slug for hit in hits]
         self._pending.append(self._draft("memory", {"playbooks": slugs}, produces=(self._memory,)))
         self._relate_to_intent(self._memory)
+
+    def _forge_said(self, node: str, said: str) -> None:
+        """Record what came from the forge and what a round's agent is told about it."""
+        label = Label(taint=frozenset({"forge:checks"}))
+        self._said[node] = text_entity(self._redact(said), origin="forge", label=label)
+        if node not in self._recorded:
+            made = self._draft("source", {"node": node}, produces=(self._said[node],))
+            self._pending.append(made)
 
     def recording_notes(self, notes: RunNotes) -> RunNotes:
         """Return `notes` whose `inject` also records what a node is given.
@@ -214,7 +225,8 @@ class RunEvents:
         """The entities that the node could see. The first node sees all and passes its label on."""
         is_first = not self._finished
         is_agent = node.name in self._node_rules()
-        context = (self._intent, self._memory, self._notes.get(node.name))
+        given = (self._notes.get(node.name), self._said.get(node.name))
+        context = (self._intent, self._memory, *given)
         shown = [entity for entity in context if entity is not None]
         return (self._workspace, *(shown if is_first or is_agent else ()))
 

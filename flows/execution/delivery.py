@@ -1,13 +1,18 @@
 """Brings a run's work to the user: out of the sandbox, onto a branch, to the remote."""
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from secrets import token_hex
 
 from contracts.errors import ForgeRefused, HarnessError, SandboxLost, WorkRefused
 from contracts.run import NodeResult, RunReport, without_attempt
 from contracts.sandbox import PersistentSandbox, Sandbox
 from flows.execution.dependencies import RunDependencies
+from flows.execution.forge import open_pull_request, pull_request
+from flows.execution.forge_client import Forge
+from flows.runs.checkpoint import PullProgress
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.request import ResolvedRequest
 from nodes.text import strip_control_characters, truncate_middle
@@ -30,8 +35,7 @@ class Delivery:
     ) -> None:
         self.branch = f"harness/{run_id}/{request.definition.name}"
         self.work = checkpoints.current.work
-        self.pushed = False
-        self.pull_request: str | None = None
+        self.pushed = checkpoints.current.pull is not None
         self.notices: tuple[str, ...] = ()
         self._agents = {node.name for node in request.agentic_nodes}
         began = {*checkpoints.current.talks, *map(without_attempt, checkpoints.current.results)}
@@ -40,6 +44,9 @@ class Delivery:
         self._request = request
         self._checkpoints = checkpoints
         self._base = checkpoints.current.base
+        remote = push_address(self._base) if request.push else None
+        self.forge: Forge | None = dependencies.find_forge(remote) if remote else None
+        """Where the pushed branch becomes a pull request."""
         self._workshop = dependencies
 
     def collect(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
@@ -55,7 +62,7 @@ class Delivery:
         if self.work is None and ended is not None:
             self.tell(*reset_index(sandbox), *ignored_files_notice(sandbox))
         if ended is not None:
-            self._checkpoints.save(
+            self._checkpoints.save_end(
                 replace(self._checkpoints.current, ended=dict(ended), work=self.work)
             )
 
@@ -102,22 +109,40 @@ class Delivery:
         publish_branch(self._base, self.work.branch, self.work.commit, replaces=before)
         self._checkpoints.save(replace(self._checkpoints.current, published=self.work.commit))
 
+    @property
+    def pull_request(self) -> str | None:
+        """The page of the run's pull request."""
+        pull = self._checkpoints.current.pull
+        return pull.page if pull else None
+
     def push(self, report: Callable[[], RunReport]) -> None:
         """Push the branch to its remote; open a pull request if a token for the forge is
-        configured.
+        configured. A commit that was pushed is not pushed again.
 
         If the forge refuses the pull request, that is a notice; the push stays.
         """
-        if self.work is None:
+        now = self._checkpoints.current
+        if self.work is None or (now.pull and now.pull.commit == self.work.commit):
             return
         push_branch(self._base, self.work.branch)
         self.pushed = True
-        remote = push_address(self._base)
-        if remote is None:
+        if self.forge is None:
             return
+        if now.pull is not None:
+            pushed = replace(now.pull, commit=self.work.commit, pushed_at=time.time())
+            self._checkpoints.save(replace(now, pull=pushed))
+            return
+        wanted = pull_request(self.forge, self._base.ref_name, self.work.branch, report())
         try:
-            self.pull_request = self._workshop.open_pull_request(
-                remote, self._base.ref_name, report()
-            )
+            opened = open_pull_request(self.forge, wanted)
         except ForgeRefused as error:
             self.notices = (self._workshop.redact(str(error)),)
+            return
+        pull = PullProgress(
+            page=opened.page,
+            number=opened.number,
+            commit=self.work.commit,
+            pushed_at=time.time(),
+            marker=f"harness report {token_hex(8)}",
+        )
+        self._checkpoints.save(replace(now, pull=pull))

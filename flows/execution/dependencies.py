@@ -10,7 +10,7 @@ from blueprints.types import Blueprint
 from contracts.model_access import GuardBounds
 from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.audit.event_log import AppendEvents
-from flows.execution.forge import OpenPullRequest
+from flows.execution.forge import FindForge
 from flows.execution.installs import RunInstalls, Start
 from flows.execution.token_budget import TokenBudget
 from flows.recall.notes import RunNotes
@@ -81,8 +81,8 @@ class RunDependencies:
     remove_snapshots: Callable[[str, Collection[SnapshotId]], None]
     """Takes a run id and snapshots to keep; removes the run's other snapshots."""
     memory: RunMemory
-    open_pull_request: OpenPullRequest
-    """Opens the pull request of a pushed branch."""
+    find_forge: FindForge
+    """Finds the forge of a remote, where pushed branches become pull requests."""
     open_notes: Callable[[], AbstractContextManager[RunNotes]]
     """Opens the notebook for one run."""
     open_agents: Callable[

@@ -36,7 +36,8 @@ def end_state(report: RunReport) -> State[RunReport]:
     if report.status == "cancelled":
         return Cancelled(message=report.error, data=report)
     if report.status == "waiting":
-        return Completed(name="Waiting", message="waits for an approval", data=report)
+        what = "the checks of its pull request" if report.waits_for_checks else "an approval"
+        return Completed(name="Waiting", message=f"waits for {what}", data=report)
     if report.status == "success":
         where = f"work on {report.branch}" if report.branch else "nothing changed"
         return Completed(message=where, data=report)

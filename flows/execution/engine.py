@@ -25,6 +25,7 @@ from flows.audit.run_events import log_sizes
 from flows.execution.base_check import rules_for_agents
 from flows.execution.dependencies import OpenedSandbox, RunDependencies
 from flows.execution.installs import RunInstalls
+from flows.execution.rounds import with_rounds
 from flows.execution.run_state import RunState
 from flows.recall.notes import with_notes
 from flows.runs import checkpoint
@@ -68,6 +69,7 @@ def run_blueprint(
         request = request.changed(way_out=start.checkpoint.base.way_out)
         dependencies.memory.prepare()
         folder = write_record(dependencies.runs, run_id, request, flow_run)
+        request = with_rounds(request, start.checkpoint.rounds)
         with dependencies.open_event_log() as append, dependencies.open_notes() as notes:
             run = RunState(request, start, folder, run_id, flow_run, dependencies, append, notes)
             try:
@@ -78,6 +80,7 @@ def run_blueprint(
                 run.delivery.publish()
                 run.load_approvals()
                 run.push_if_asked()
+                run.follow_pull_request()
             except BaseException as error:  # recorded and raised again, Ctrl-C too
                 with ignore_sigterm():
                     run.finish(error)
@@ -102,7 +105,10 @@ def _start_point(
             raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
         base = base or _fetch_base(request, dependencies)
         return StartPoint(checkpoint.write_first(folder, base))
-    saved, bounds = checkpoint.resume_checkpoint(saved), dependencies.bounds(request)
+    if saved.pull is None:
+        saved = checkpoint.resume_checkpoint(saved)
+    request = with_rounds(request, saved.rounds)
+    bounds = dependencies.bounds(request)
     with dependencies.open_approvals() as approvals:
         # If the checkpoint lacks the work of an approved call, the agent may repeat that call. With
         # network access it may not: the call may have had an effect outside already.

@@ -1,44 +1,35 @@
-"""Opens the pull request of a pushed run on GitHub, GitLab or Gitea through their REST APIs."""
+"""The pull request of a pushed run on GitHub, GitLab or Gitea: opened, made ready, commented on."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, assert_never
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, assert_never
 from urllib.parse import quote, urlsplit
 
-from contracts.errors import ForgeRefused
 from contracts.run import RunReport
 from flows.config.settings import ForgeSettings
+from flows.execution.forge_client import Forge, ForgeClient, Shape, connect
 from flows.runs.report import report_markdown
 from nodes.text import strip_control_characters
 
-if TYPE_CHECKING:
-    import httpx
-
-ForgeKind = Literal["github", "gitlab", "gitea"]
-TIMEOUT_S = 30.0
 TITLE_CAP = 200
+COMMENT_CAP = 60_000
+"""Characters of a comment; GitHub takes 65,536."""
 
-OpenPullRequest = Callable[[str, str | None, RunReport], str | None]
-"""Takes the remote, the base branch and the report; returns the page of the pull request, or None
-if no token is configured for the remote's host."""
+FindForge = Callable[[str], Forge | None]
+"""Takes a git remote; returns its forge, or None if no token is configured for its host."""
 
 _POWER = re.compile(r"(?<=[@#])(?=\w)|(?<=\w:)(?=//)")
 _QUICK_ACTION = re.compile(r"^(\s*)/", re.MULTILINE)
 _GAP = "\u200b"
 
+_READY = (
+    "mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) "
+    "{ pullRequest { isDraft } } }"
+)
+
 _TAKEN = {409, 422}
 """Status codes for "this branch already has a pull request"."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Forge:
-    """API address, project and token for one repository. `api` ends without a slash."""
-
-    kind: ForgeKind
-    api: str
-    project: str
-    token: str = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,28 +43,41 @@ class PullRequest:
     draft: bool = True
 
 
-def pull_request_opener(
-    forges: Mapping[str, ForgeSettings], environ: Mapping[str, str]
-) -> OpenPullRequest:
-    """Return an `OpenPullRequest` for these forges, by host name."""
+class OpenPull(NamedTuple):
+    """A pull request that is open: its page, its number, and whether it is a draft.
 
-    def propose(remote: str, base: str | None, report: RunReport) -> str | None:
+    `id` is what GitHub's GraphQL calls it, empty elsewhere.
+    """
+
+    page: str
+    number: int
+    title: str
+    draft: bool
+    conflicts: bool
+    id: str = ""
+
+
+def forge_finder(forges: Mapping[str, ForgeSettings], environ: Mapping[str, str]) -> FindForge:
+    """Return a `FindForge` for these forges, by host name."""
+
+    def find(remote: str) -> Forge | None:
         found = parse_remote(remote)
         wanted = forges.get(found[0]) if found else None
         token = environ.get(wanted.token_variable) if wanted else None
-        if found is None or wanted is None or not token or report.branch is None:
+        if found is None or wanted is None or not token:
             return None
-        forge = Forge(kind=wanted.kind, api=wanted.api, project=found[1], token=token)
-        pull = PullRequest(
-            branch=report.branch,
-            base=base,
-            title=title(report),
-            body=body(report),
-            draft=wanted.draft,
+        return Forge(
+            kind=wanted.kind, api=wanted.api, project=found[1], token=token, draft=wanted.draft
         )
-        return open_pull_request(forge, pull)
 
-    return propose
+    return find
+
+
+def pull_request(forge: Forge, base: str | None, branch: str, report: RunReport) -> PullRequest:
+    """Return the pull request that shows this report."""
+    return PullRequest(
+        branch=branch, base=base, title=title(report), body=body(report), draft=forge.draft
+    )
 
 
 def title(report: RunReport) -> str:
@@ -115,44 +119,92 @@ def parse_remote(remote: str) -> tuple[str, str] | None:
     return (host.lower(), project) if host and "/" in project else None
 
 
-def open_pull_request(forge: Forge, wanted: PullRequest) -> str:
-    """Open a pull request and return its page; return the page of the open one if there is one.
+def open_pull_request(forge: Forge, wanted: PullRequest) -> OpenPull:
+    """Open a pull request; return the open one of the branch if there is one.
 
     Raises:
         ForgeRefused: the forge does not answer or refuses.
     """
-    import httpx
-
-    try:
-        # Redirects are not followed: they would send the token to another host.
-        with httpx.Client(
-            base_url=forge.api, headers=_headers(forge), timeout=TIMEOUT_S, follow_redirects=False
-        ) as client:
-            return _open(forge, client, wanted)
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
-        raise ForgeRefused(f"no pull request at {forge.api}: {_refusal(error)}") from error
-
-
-def _open(forge: Forge, client: "httpx.Client", wanted: PullRequest) -> str:
-    base = wanted.base if wanted.base and _has_branch(forge, client, wanted.base) else None
-    if base is None:
-        base = str(client.get(_project_url(forge)).raise_for_status().json()["default_branch"])
-    answer = client.post(
-        f"{_project_url(forge)}/{_collection(forge)}", json=_new_pull_request(forge, wanted, base)
-    )
-    if answer.status_code in _TAKEN:
-        existing = _find_open(forge, client, wanted.branch)
-        if existing is not None:
-            return existing
-    return _page_of(forge, answer.raise_for_status().json())
+    with connect(forge, "no pull request") as client:
+        base = wanted.base
+        if not base or not _has_branch(forge, client, base):
+            base = str(client.get(forge.repository)["default_branch"])
+        answer = client.send("POST", forge.pulls, json=_new_pull_request(forge, wanted, base))
+        if answer.status_code in _TAKEN:
+            existing = _find_open(forge, client, wanted.branch)
+            if existing is not None:
+                return existing
+        return _open_pull(forge, answer.raise_for_status().json())
 
 
-def _has_branch(forge: Forge, client: "httpx.Client", name: str) -> bool:
+def read_pull_request(forge: Forge, number: int) -> OpenPull:
+    """Read a pull request.
+
+    Raises:
+        ForgeRefused: the forge does not answer or refuses.
+    """
+    with connect(forge, "the pull request cannot be read") as client:
+        return _open_pull(forge, client.get(f"{forge.pulls}/{number}"))
+
+
+def mark_ready(forge: Forge, pull: OpenPull) -> None:
+    """End the draft of a pull request.
+
+    Raises:
+        ForgeRefused: the forge does not answer or refuses.
+    """
+    path = f"{forge.pulls}/{pull.number}"
+    with connect(forge, "the pull request stays a draft") as client:
+        match forge.kind:
+            case "github":  # its REST API cannot
+                asked = {"query": _READY, "variables": {"id": pull.id}}
+                address = f"{forge.api.removesuffix('/v3')}/graphql"
+                answer = client.send("POST", address, json=asked).raise_for_status().json()
+                if answer.get("errors"):
+                    raise ValueError(str(answer["errors"][0]["message"])[:300])
+            case "gitlab":
+                renamed = {"title": pull.title.removeprefix("Draft: ")}
+                client.send("PUT", path, json=renamed).raise_for_status()
+            case "gitea":
+                renamed = {"title": pull.title.removeprefix("WIP: ")}
+                client.send("PATCH", path, json=renamed).raise_for_status()
+            case _:
+                assert_never(forge.kind)
+
+
+def save_comment(forge: Forge, number: int, text: str, *, marker: str, known: int | None) -> int:
+    """Write the one comment that holds `marker`, or edit it; return its number.
+
+    `known` is its number, if an earlier call returned it. `marker` must be a secret until it is
+    written, so that the oldest comment with it is ours.
+
+    Raises:
+        ForgeRefused: the forge does not answer or refuses.
+    """
+    hidden = f"<!-- {marker} -->"
+    content = {"body": f"{inert_markdown(text)[:COMMENT_CAP]}\n\n{hidden}"}
+    on_pull = f"{forge.pulls if forge.kind == 'gitlab' else f'{forge.repository}/issues'}/{number}"
+    listing = f"{on_pull}/{'notes' if forge.kind == 'gitlab' else 'comments'}"
+    with connect(forge, "no comment") as client:
+        if known is None:
+            # A process may have died after it wrote the comment.
+            mine = [one for one in client.pages(listing) if hidden in str(one["body"])]
+            known = min((_number(one["id"]) for one in mine), default=None)
+        if known is None:
+            made = client.send("POST", listing, json=content).raise_for_status().json()
+            return _number(made["id"])
+        is_gitlab = forge.kind == "gitlab"
+        place = f"{listing}/{known}" if is_gitlab else f"{forge.repository}/issues/comments/{known}"
+        client.send("PUT" if is_gitlab else "PATCH", place, json=content).raise_for_status()
+        return known
+
+
+def _has_branch(forge: Forge, client: ForgeClient, name: str) -> bool:
     where = "repository/branches" if forge.kind == "gitlab" else "branches"
-    return client.get(f"{_project_url(forge)}/{where}/{quote(name, safe='')}").is_success
+    return client.exists(f"{forge.repository}/{where}/{quote(name, safe='')}")
 
 
-def _find_open(forge: Forge, client: "httpx.Client", branch: str) -> str | None:
+def _find_open(forge: Forge, client: ForgeClient, branch: str) -> OpenPull | None:
     """Find the open pull request of this branch. Gitea's API cannot filter by branch."""
     owner = forge.project.partition("/")[0]
     match forge.kind:
@@ -164,13 +216,11 @@ def _find_open(forge: Forge, client: "httpx.Client", branch: str) -> str | None:
             params = {"state": "open", "sort": "recentupdate"}
         case _:
             assert_never(forge.kind)
-    answer = client.get(f"{_project_url(forge)}/{_collection(forge)}", params=params)
-    found: Sequence[Mapping[str, object]] = answer.raise_for_status().json()
-    mine = (one for one in found if _branch_of(forge, one) == branch)
-    return next((_page_of(forge, one) for one in mine), None)
+    mine = (one for one in client.pages(forge.pulls, **params) if _branch_of(forge, one) == branch)
+    return next((_open_pull(forge, one) for one in mine), None)
 
 
-def _branch_of(forge: Forge, found: Mapping[str, object]) -> object:
+def _branch_of(forge: Forge, found: Shape) -> object:
     if forge.kind == "gitlab":
         return found["source_branch"]
     head = found["head"]
@@ -197,38 +247,21 @@ def _new_pull_request(forge: Forge, wanted: PullRequest, base: str) -> dict[str,
             assert_never(forge.kind)
 
 
-def _project_url(forge: Forge) -> str:
-    if forge.kind == "gitlab":
-        return f"/projects/{quote(forge.project, safe='')}"
-    return f"/repos/{quote(forge.project)}"
+def _open_pull(forge: Forge, shown: Shape) -> OpenPull:
+    is_gitlab = forge.kind == "gitlab"
+    # GitHub answers null while it has not yet tried to merge.
+    conflicts = shown.get("has_conflicts") if is_gitlab else shown.get("mergeable") is False
+    return OpenPull(
+        page=str(shown["web_url" if is_gitlab else "html_url"]),
+        number=_number(shown["iid" if is_gitlab else "number"]),
+        title=str(shown["title"]),
+        draft=bool(shown.get("draft")),
+        conflicts=bool(conflicts),
+        id=str(shown.get("node_id", "")),
+    )
 
 
-def _collection(forge: Forge) -> str:
-    return "merge_requests" if forge.kind == "gitlab" else "pulls"
-
-
-def _page_of(forge: Forge, made: Mapping[str, object]) -> str:
-    return str(made["web_url" if forge.kind == "gitlab" else "html_url"])
-
-
-def _headers(forge: Forge) -> dict[str, str]:
-    match forge.kind:
-        case "github":
-            accept = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
-            return {**accept, "Authorization": f"Bearer {forge.token}"}
-        case "gitlab":
-            return {"PRIVATE-TOKEN": forge.token}
-        case "gitea":
-            return {"Authorization": f"token {forge.token}"}
-        case _:
-            assert_never(forge.kind)
-
-
-def _refusal(error: Exception) -> str:
-    """Return the reason of a failure with the forge's own message, never with the token."""
-    import httpx
-
-    if isinstance(error, httpx.HTTPStatusError):
-        words = " ".join(error.response.text.split())[:300]
-        return f"{error.response.status_code} {words}"
-    return f"{type(error).__name__}: {error}"
+def _number(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"a number is missing in the answer, which has {value!r}")
+    return value

@@ -14,6 +14,7 @@ from contracts.errors import HarnessError, RunNotFound, RunNotResumable, Unavail
 from contracts.run import NodeResult, RunContext, RunReport
 from flows.config.settings import load_settings
 from flows.execution.dependencies import RunDependencies
+from flows.execution.rounds import with_rounds
 from flows.execution.run_state import RunState, UnrecordedRun, failure_reason, status_for_error
 from flows.execution.wiring import build_dependencies, docker_engine, sandbox_owner
 from flows.recall.playbooks import MemoryUnavailable
@@ -142,7 +143,8 @@ def reconcile_run(
 ) -> RunReport | None:
     """Write the report of a run whose process is gone; return None if the state is not `of`.
 
-    Finished nodes stay finished and the run can be resumed, except a run that waited for a person.
+    Finished nodes stay finished and the run can be resumed, except a run that waited for a person
+    and has no pull request.
     """
     try:
         record = read_record(dependencies.runs / run_id)
@@ -163,13 +165,13 @@ def _report_dead_run(
     start = checkpoint.read(folder, record.repo)
     if start is None:
         return _finish_queued(dependencies, record, why) if record.queued else None
-    request = _request(record)
+    request = with_rounds(_request(record), start.rounds)
     flow_run = FlowRun(record.flow_run_id, "") if record.flow_run_id else None
     with dependencies.open_event_log() as append, dependencies.open_notes() as notes:
         known = StartPoint(checkpoint.resume_checkpoint(start), resumed=True)
         run = RunState(request, known, folder, run_id, flow_run, dependencies, append, notes)
         run.checkpoints.current = start  # without the line "went on": the run has only stopped
-        run.is_abandoned = is_abandoned
+        run.is_abandoned = is_abandoned and start.pull is None
         run.ctx = _finished_nodes(request, start, run_id)
         return run.finish(why)
 

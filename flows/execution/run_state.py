@@ -13,6 +13,7 @@ from flows.audit.event_log import AppendEvents
 from flows.audit.run_events import RunEvents
 from flows.execution.delivery import Delivery
 from flows.execution.dependencies import RunDependencies
+from flows.execution.rounds import PullRequestLoop
 from flows.execution.sandboxes import EgressLog
 from flows.execution.work_check import PendingApprovals
 from flows.recall.notes import RunNotes
@@ -71,6 +72,9 @@ class RunState:
             bounds,
             dependencies.open_approvals,
         )
+        self.loop = PullRequestLoop(
+            request, self.checkpoints, self.delivery, folder, dependencies.redact
+        )
         self.egress = EgressLog(folder / EGRESS)
         self.events = RunEvents(
             append,
@@ -126,6 +130,12 @@ class RunState:
         if self._request.push and self._report().status == "success":
             self.delivery.push(self._report)
 
+    def follow_pull_request(self) -> None:
+        """Ask for the checks of the pull request, and write the report into its comment."""
+        if self._report().status == "success":
+            self.loop.look()
+        self.loop.comment(self._report())
+
     def finish(self, error: BaseException | None = None) -> RunReport:
         """Record the end: events, report, memory, checkpoint, in this order. Return the report.
 
@@ -135,7 +145,8 @@ class RunState:
             Unavailable, LogDamaged: the event log lacks this run's end, and `error` is None.
         """
         report, outage = self._write_events(self._report(error))
-        is_over = self.is_abandoned or (error is None and not self.pending_approvals.is_waiting)
+        waits = self.pending_approvals.is_waiting or self.loop.goes_on
+        is_over = self.is_abandoned or (error is None and not waits)
         verdict_later = self._request.definition.verdict_later
         # A process that dies below leaves this mark or the checkpoint, and a later one goes on.
         mark_unrecorded(self.folder, UnrecordedRun(verdict_later=verdict_later, over=is_over))
@@ -188,6 +199,10 @@ class RunState:
             # A node that fails for lack of an approval is not the one that ended the run.
             status = "waiting" if report.status == "success" else report.status
             report = replace(report, status=status, failed_node=None)
+        elif report.status == "success" and self.loop.error is not None:
+            report = replace(report, status="failure", error=self.loop.error)
+        elif report.status == "success" and self.loop.goes_on:
+            report = replace(report, status="waiting")
         # Includes the calls of nodes that an outage has left without a result.
         usage = total_usage(self.folder / TRAJECTORY) or report.token_usage
         return replace(
@@ -206,6 +221,7 @@ class RunState:
             diff_stat=work.diff_stat if work else report.diff_stat,
             pushed=self.delivery.pushed,
             pull_request=self.delivery.pull_request,
+            checks=self.loop.checks,
             surfaced=self._surfaced(),
             started_at=self._started_at,
             notices=tuple(self._notices(is_resumable=error is not None and not self.is_abandoned)),

@@ -20,7 +20,7 @@ from flows.config.policy import load_policy_settings
 from flows.config.settings import Settings, load_settings
 from flows.execution.base_check import inspected_base
 from flows.execution.dependencies import RunDependencies, Tell
-from flows.execution.forge import pull_request_opener
+from flows.execution.forge import forge_finder
 from flows.execution.installs import RunInstalls
 from flows.execution.sandboxes import environment_finder, run_sandboxes, snapshot_remover
 from flows.execution.token_budget import TokenBudget, token_budget
@@ -101,7 +101,7 @@ def build_dependencies(
         open_approvals=lambda: open_approvals(chosen.home),
         open_event_log=lambda: append_when_needed(chosen.home, sandbox_owner(chosen)),
         run_view=lambda run_id: run_page(chosen.home, sandbox_owner(chosen), run_id),
-        open_pull_request=pull_request_opener(chosen.forges, environment()),
+        find_forge=forge_finder(chosen.forges, environment()),
     )
 
 

@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 PATIENCE_S = 30.0
 """Seconds after which a run that has not reported is killed, with its container."""
 
-WHY = "it was cancelled while it waited for a person"
+WHY = "it was cancelled while it waited"
 
 
 def cancel_any_run(settings: Settings, run: str) -> RunEntry:
     """Cancel a run by its id or an unambiguous prefix; return its state afterwards.
 
-    The pending approvals of a waiting run are denied, and the run cannot be resumed.
+    The pending approvals of a waiting run are denied. The run cannot be resumed, unless it waited
+    for the checks of its pull request.
 
     Raises:
         RunNotFound: no such run, or several.
@@ -98,7 +99,8 @@ def cancel_flow_run(flow_run_id: str) -> None:
 def cancel_waiting_run(dependencies: RunDependencies, run_id: str) -> "RunReport | None":
     """Report a waiting run as cancelled; None if the run does not wait.
 
-    Denies its pending approvals and removes its checkpoint and snapshots.
+    Denies its pending approvals and, unless it has a pull request, removes its checkpoint and
+    snapshots.
     """
     if not _waits(dependencies, run_id):
         return None

@@ -47,6 +47,7 @@ from flows.orchestration.tasks import (
     publish_view,
     watch_in_log,
 )
+from flows.orchestration.wait_checks import wait_for_checks
 from flows.runs.home import TRAJECTORY
 from flows.runs.request import FlowRun, ResolvedRequest, RunRequest, repo_name
 from flows.runs.run_record import check_run_id, record_queued, waiting_in_queue
@@ -166,13 +167,17 @@ def _until_over(
     watch: RunListener,
 ) -> RunReport:
     """Run until the report is final. A flow run that suspends does so while it waits for a
-    person."""
+    person, or for the checks of its pull request."""
     while True:
         if this.suspends and waits_for_approval(dependencies.runs, run_id):
             with dependencies.open_approvals() as approvals:
                 suspend_until_decided(approvals, run_id)
+        with exit_when_cancelled(this.id):
+            cancelled = wait_for_checks(request, dependencies, run_id, suspends=this.suspends)
+        if cancelled is not None:
+            return cancelled
         report = attempt_run(request, dependencies, run_id, this, watch)
-        if not this.suspends or report.status != "waiting":
+        if report.status != "waiting" or not (this.suspends or report.waits_for_checks):
             return report
 
 

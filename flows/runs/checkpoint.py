@@ -23,6 +23,7 @@ from sandbox.repos import BaseCommit
 from sandbox.workspace import WorkCommit
 
 VERSION = 1
+_AFTER_PUSH = " after the push"
 
 
 class UsedBudget(NamedTuple):
@@ -31,6 +32,43 @@ class UsedBudget(NamedTuple):
     cost_usd: float = 0.0
     replies: Mapping[str, int] = MappingProxyType({})
     tokens: int = 0
+
+
+class Round(NamedTuple):
+    """What an agent was told about the pushed `commit`. It works like the node `node`, under a
+    name of its own, and continues that node's conversation."""
+
+    said: str
+    node: str
+    commit: str
+
+
+def round_name(number: int) -> str:
+    """Return the name of a round's node."""
+    return f"round {number}{_AFTER_PUSH}"
+
+
+def is_round(node: str) -> bool:
+    """Return whether this is the name of a round's node."""
+    return node.startswith("round ") and node.endswith(_AFTER_PUSH)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullProgress:
+    """The pull request of a run.
+
+    commit      the commit that was pushed last
+    pushed_at   when, in seconds since 1970
+    marker      hidden text of the comment with the report, a secret until it is written
+    comment     number of that comment
+    """
+
+    page: str
+    number: int
+    commit: str
+    pushed_at: float
+    marker: str
+    comment: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +86,8 @@ class Checkpoint:
     work        the collected commit, once `ended` is set
     published   the commit that the branch in the user's repository points to
     spent_usd   money spent in nodes that will run again
+    pull        the pull request that was opened
+    rounds      rounds after the push, also the one that runs
     heard       bytes of the run's logs whose events are written
     went_on     one line per resume
     notices     lines for the report
@@ -67,6 +107,8 @@ class Checkpoint:
     work: WorkCommit | None = None
     published: str | None = None
     spent_usd: float = 0.0
+    pull: PullProgress | None = None
+    rounds: tuple[Round, ...] = ()
     heard: Mapping[str, int] = field(default_factory=dict)
     went_on: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()

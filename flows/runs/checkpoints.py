@@ -101,6 +101,7 @@ class Checkpoints:
         self._ttl_s = ttl_s
         self._forget = forget
         self._files: SnapshotTracker | None = None
+        self._keeps_talks = False
         self._where: dict[str, _Place] = {}
         self._ended: dict[str, Conversation] = {}
         self._lock = RLock()
@@ -114,7 +115,13 @@ class Checkpoints:
     @property
     def talks(self) -> ConversationStore:
         """Storage for the conversations of this run's agents."""
-        return ConversationStore(self._read_talk, self._save_talk, self._ended.__setitem__)
+        return ConversationStore(
+            self._read_talk, self._save_talk, self._ended.__setitem__, self._keeps_talks
+        )
+
+    def expect_rounds(self) -> None:
+        """Keep the conversations of agents that finish, and the files as the commit leaves them."""
+        self._keeps_talks = True
 
     def follow(self, sandbox: PersistentSandbox) -> None:
         """Save the files of this sandbox from now on. They match the current checkpoint."""
@@ -145,6 +152,12 @@ class Checkpoints:
         with self._lock:
             self.current = replace(now, elapsed_ms=self.elapsed_ms)
             write_in_home(self._path, dumps(self.current), run_id=self._path.parent.name)
+
+    def save_end(self, now: Checkpoint) -> None:
+        """Write the checkpoint after the last node."""
+        if self._keeps_talks and self._files is not None:
+            now = replace(now, files=self._files.save())
+        self._replace(now)
 
     def drop(self) -> None:
         """Delete the checkpoint and the snapshots of a run that is over."""

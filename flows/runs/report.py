@@ -119,6 +119,7 @@ def _facts(report: RunReport) -> str:
         "repository": inert_line(report.repo),
         "branch": report.branch and f"`{report.branch}`{' (pushed)' if report.pushed else ''}",
         "pull request": report.pull_request,
+        "checks": report.checks and inert_line(str(report.checks)),
         "base": report.base_commit,
         "commit": report.commit,
         "changes": str(report.diff_stat),

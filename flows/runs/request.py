@@ -28,6 +28,8 @@ CONFIGURED: Final = "configured"
 """Means: the agent that the settings name."""
 
 MOST_USD = 10_000.0
+ROUNDS, MOST_ROUNDS = 2, 20
+"""Rounds after a push, if the request names no number, and at most."""
 MOST_PATTERNS = 100
 LONGEST_PATTERN = 500
 """Most patterns of `--allow-change` in one request, and most characters of one pattern."""
@@ -91,6 +93,12 @@ class RunRequest(BaseModel):
     )
     push: bool = Field(
         default=False, title="Push", description="Push the branch if every node succeeded."
+    )
+    until_green: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = Field(
+        default=ROUNDS,
+        title="Rounds until green",
+        description="After the push, wait for the checks of the pull request; an agent mends what "
+        "failed and the run pushes again, at most this often. 0: do not wait.",
     )
     budget_usd: Usd | None = Field(
         default=None,

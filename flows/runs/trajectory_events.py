@@ -12,6 +12,7 @@ from contracts.json import Json, as_mapping, as_mappings
 from contracts.model_access import GuardBounds
 from contracts.run import without_attempt
 from contracts.tool import ToolCall
+from flows.runs.checkpoint import is_round
 from flows.runs.request import ResolvedRequest
 from nodes.agents.table import agent_tools
 from nodes.text import strip_control_characters, truncate_middle
@@ -237,6 +238,8 @@ def secrets_read(
 ) -> tuple[str, ...]:
     """Return the files with secrets that a node's agent has read, in all its attempts.
 
+    A round after the push continues a conversation: what any agent has read counts there.
+
     `upto`: read only that many bytes of the trajectory; None reads all of it.
     """
     name = without_attempt(node)
@@ -244,7 +247,7 @@ def secrets_read(
         return ()
     telling = TrajectoryEvents(run_id="", node=name, rules=rules[name], inputs=())
     for line in _lines(trajectory, upto):
-        if node_of_event(line) == name:
+        if node_of_event(line) == name or is_round(name):
             telling.hear(line)
     return telling.secrets
 

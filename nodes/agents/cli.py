@@ -135,7 +135,8 @@ def cli_agent(
                 access=access,
                 activity=activity,
                 takes_tools=bool(agent_rows()[program.name].host_tool),
-                before=task.conversation or Conversation(session=str(uuid4()), model=task.model),
+                before=task.conversation
+                or Conversation(session=str(uuid4()), model=task.model, home=task.node),
                 began=began,
             )
             context = job.launch_context(port)
@@ -162,8 +163,9 @@ class _AgentRun:
 
     @property
     def home(self) -> str:
-        """The same folder for every run of the node, so that a resume finds the session."""
-        return f"{_HOME}/{sha256(self.task.node.encode()).hexdigest()[:12]}"
+        """The folder of the node that began the conversation, where a resume finds the session."""
+        began_in = self.before.home or self.task.node
+        return f"{_HOME}/{sha256(began_in.encode()).hexdigest()[:12]}"
 
     @property
     def left_s(self) -> float | None:
@@ -201,7 +203,8 @@ class _AgentRun:
             ModelUnavailable: the agent failed because its model did not answer.
         """
         error = process.error(ended, spent)
-        may_continue = error is None and spent.decisions.denied > 0
+        wanted = self.task.may_continue or spent.decisions.denied > 0
+        may_continue = error is None and wanted
         if not may_continue:
             process.remove_files()
         if error is not None:

@@ -117,7 +117,7 @@ class _Loop:
                 self._task.save_conversation(self._conversation, lambda: True)
         except _Stop as stop:
             return self._meter.result(self._output, str(stop), None)
-        may_continue = self._meter.spent.decisions.denied > 0
+        may_continue = self._task.may_continue or self._meter.spent.decisions.denied > 0
         saved = self._conversation if may_continue else None
         return self._meter.result(self._output, None, saved)
 

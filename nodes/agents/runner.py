@@ -88,6 +88,7 @@ def agent_runner(
             toolbox=toolbox(),
             conversation=conversation,
             secret_files_read=secret_files_read(node.name) if conversation else (),
+            may_continue=conversations.keeps_all,
             save_conversation=partial(conversations.save, node.name),
         )
         agent = agents[node.agent or ctx.agent](lambda line: on_line(node.name, line))

@@ -20,13 +20,15 @@ class Conversation:
     """A conversation of an agent with its model, at a moment when no tool is running.
 
     The native agent saves its `messages`. A command-line agent saves them in the sandbox under the
-    id `session`. `told` is the first message after a resume; empty means the default, that the
-    agent was interrupted. `spent` and `elapsed_s` are the usage so far.
+    id `session`, in the folder of the node `home`. `told` is the first message after a resume;
+    empty means the default, that the agent was interrupted. `spent` and `elapsed_s` are the usage
+    so far.
     """
 
     model: str = ""
     messages: tuple[Message, ...] = ()
     session: str = ""
+    home: str = ""
     told: str = ""
     spent: AgentUsage = field(default_factory=AgentUsage)
     elapsed_s: float = 0.0
@@ -40,11 +42,15 @@ SaveConversation = Callable[[Conversation, StillCurrent], None]
 
 
 class ConversationStore(NamedTuple):
-    """Functions that store conversations by node name; `finish` takes a completed one."""
+    """Functions that store conversations by node name; `finish` takes a completed one.
+
+    `keeps_all`: also conversations that no person's decision may continue.
+    """
 
     load: Callable[[str], Conversation | None] = lambda _: None
     save: Callable[[str, Conversation, StillCurrent], None] = lambda *_: None
     finish: Callable[[str, Conversation], None] = lambda *_: None
+    keeps_all: bool = False
 
 
 NO_CONVERSATIONS = ConversationStore()
@@ -66,6 +72,7 @@ def redacted_store(store: ConversationStore, redact: Callable[[str], str]) -> Co
         store.load,
         lambda node, conversation, still: store.save(node, redacted(conversation), still),
         lambda node, conversation: store.finish(node, redacted(conversation)),
+        store.keeps_all,
     )
 
 
@@ -103,6 +110,8 @@ class AgentTask:
     """The conversation to continue; `limits` apply to all of it. None starts a new one."""
     secret_files_read: tuple[str, ...] = ()
     """Files with secrets that this conversation has shown already."""
+    may_continue: bool = False
+    """Return the conversation of an agent that finished, whatever was denied in it."""
     save_conversation: SaveConversation = lambda _, __: None
     """Called with the conversation whenever no tool is running."""
 
@@ -112,7 +121,7 @@ class AgentResult(NodeResult):
     """Result of an agent. `output` is its last message; `tool_calls` includes refused calls."""
 
     conversation: Conversation | None = None
-    """Set if the agent finished and a person may still approve a call that was denied."""
+    """Set if the agent finished, and `may_continue` or a person may approve a denied call."""
 
     def as_node_result(self) -> NodeResult:
         """Return the result without the conversation."""

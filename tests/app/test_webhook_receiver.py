@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,12 @@ from pydantic import SecretStr
 from app.web.webhooks import MAX_BODY_BYTES, create_receiver
 from flows.config.settings import Settings, WebhookSettings
 from flows.runs.home import CHECKPOINT
+from flows.runs.request import FlowRun
+from flows.runs.run_record import write_record
+from flows.services.check_wait import waiting_until
+from tests.support.flow_runs import a_blueprint
 from tests.support.here import here
+from tests.support.requested import requested
 from tests.support.web import a_run
 
 pytestmark = pytest.mark.prefect
@@ -145,3 +151,61 @@ def test_a_delivery_may_come_again_when_nobody_could_start_it(deliver: Deliver) 
 
 def test_a_body_without_end_is_not_waited_for(deliver: Deliver) -> None:
     assert deliver({"padding": "x" * MAX_BODY_BYTES}).status_code == 413
+
+
+RUN_BRANCH = "harness/3f9a0c1d/fix-tests"
+
+
+@pytest.fixture
+def waiting(prefect_api: str, own_home: Path) -> str:
+    """A flow run that waits for checks for an hour; its branch is `RUN_BRANCH`."""
+    flow_id = here().post(f"{prefect_api}/flows/", json={"name": "waits"}).json()["id"]
+    run = here().post(f"{prefect_api}/flow_runs/", json={"flow_id": flow_id, "state": None}).json()
+    later = waiting_until(datetime.now(UTC) + timedelta(hours=1))
+    state = {
+        "type": "SCHEDULED",
+        "name": later.name,
+        "message": later.message,
+        "state_details": {"scheduled_time": str(later.state_details.scheduled_time)},
+    }
+    asked = {"state": state, "force": True}
+    here().post(f"{prefect_api}/flow_runs/{run['id']}/set_state", json=asked).raise_for_status()
+    request = requested(a_blueprint("true"), own_home)
+    write_record(own_home / "runs", "3f9a0c1d", request, FlowRun(run["id"], ""))
+    return str(run["id"])
+
+
+def is_due(api: str, flow_run: str) -> bool:
+    shown = here().get(f"{api}/flow_runs/{flow_run}").json()["state"]["state_details"]
+    return datetime.fromisoformat(shown["scheduled_time"]) <= datetime.now(UTC)
+
+
+def test_a_check_of_github_or_gitea_ends_the_wait_of_its_run(
+    deliver: Deliver, prefect_api: str, waiting: str
+) -> None:
+    other = {"repository": {"full_name": "team/app"}, "check_suite": {"head_branch": "main"}}
+    assert deliver(other, event="check_suite").status_code == 202
+    assert not is_due(prefect_api, waiting)
+    ended = {**other, "check_suite": {"head_branch": RUN_BRANCH}}
+    assert "goes on" in deliver(ended, event="check_suite").text
+    assert is_due(prefect_api, waiting)
+
+
+def test_a_pipeline_of_gitlab_ends_the_wait_of_its_run_if_the_token_is_right(
+    prefect_api: str, own_home: Path, waiting: str
+) -> None:
+    webhooks = WebhookSettings(secret=SecretStr(SECRET), repositories={"team/app": "/srv/git/app"})
+    site = create_receiver(Settings(home=own_home, webhooks=webhooks))
+    ended = {
+        "object_kind": "pipeline",
+        "object_attributes": {"ref": RUN_BRANCH, "status": "failed"},
+        "project": {"path_with_namespace": "team/app"},
+    }
+    with temporary_settings({PREFECT_API_URL: prefect_api}), TestClient(site) as client:
+        for token in ("", "guessed"):
+            refused = client.post("/gitlab", json=ended, headers={"X-Gitlab-Token": token})
+            assert refused.status_code == 403
+        assert not is_due(prefect_api, waiting)
+        answer = client.post("/gitlab", json=ended, headers={"X-Gitlab-Token": SECRET})
+    assert "goes on" in answer.text
+    assert is_due(prefect_api, waiting)

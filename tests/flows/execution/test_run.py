@@ -13,19 +13,20 @@ from blueprints.dsl import (
     deterministic,
 )
 from contracts.errors import (
-    ForgeRefused,
     ModelUnavailable,
     RepoInvalid,
     WorkRefused,
 )
-from contracts.run import RunReport
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
+from flows.execution.forge_client import Forge
 from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_diff, read_report
 from nodes.commands import shell
 from tests.support.flow_runs import WRITE_42, a_blueprint, checked
 from tests.support.flows import DONE
+from tests.support.forge_state import TOKEN
+from tests.support.recorded_forge import recorded_forge
 from tests.support.repositories import fingerprint, git
 
 Ask = Callable[..., ResolvedRequest]
@@ -96,30 +97,32 @@ def test_what_was_pushed_becomes_a_pull_request(
     shop: RunDependencies, ask: Ask, repository: Path, tmp_path: Path
 ) -> None:
     origin = _with_origin(repository, tmp_path)
-    asked: list[tuple[str, str | None, str | None]] = []
+    request = ask(a_blueprint("echo 42 > answer.txt"), push=True).changed(until_green=0)
+    with recorded_forge("gitea") as there:
+        remotes: list[str] = []
 
-    def propose(remote: str, base: str | None, report: RunReport) -> str:
-        asked.append((remote, base, report.branch))
-        return "https://git.example.org/team/app/pulls/1"
+        def find(remote: str) -> Forge:
+            remotes.append(remote)
+            return Forge(kind="gitea", api=there.api, project="team/app", token=TOKEN)
 
-    request = ask(a_blueprint("echo 42 > answer.txt"), push=True)
-    report = run_blueprint(request, replace(shop, open_pull_request=propose), run_id="abcd1234")
-    assert report.pull_request == "https://git.example.org/team/app/pulls/1"
-    assert asked == [(str(origin), "main", report.branch)]
+        report = run_blueprint(request, replace(shop, find_forge=find), run_id="abcd1234")
+        assert report.pull_request == f"{there.url}/team/app/pulls/1"
+        assert (there.pull.branch, there.pull.base) == (report.branch, "main")
+        assert remotes == [str(origin)]
 
 
 def test_a_pull_request_that_is_refused_fails_no_run(
     shop: RunDependencies, ask: Ask, repository: Path, tmp_path: Path
 ) -> None:
     _with_origin(repository, tmp_path)
-
-    def refuse(*_: object) -> str:
-        raise ForgeRefused("no pull request at https://git.example.org: 403 not yours")
-
     request = ask(a_blueprint("echo 42 > answer.txt"), push=True)
-    report = run_blueprint(request, replace(shop, open_pull_request=refuse), run_id="abcd1234")
+    with recorded_forge("gitea") as there:
+        there.state.refuses = True
+        forge = Forge(kind="gitea", api=there.api, project="team/app", token=TOKEN)
+        refusing = replace(shop, find_forge=lambda _: forge)
+        report = run_blueprint(request, refusing, run_id="abcd1234")
     assert (report.status, report.pushed, report.pull_request) == ("success", True, None)
-    assert "403 not yours" in report.notices[-1]
+    assert "403 " in report.notices[-1]
 
 
 def test_a_run_is_not_pushed_unasked(

@@ -10,8 +10,8 @@ from flows.execution.wiring import build_dependencies
 from flows.orchestration.compile import RunFlow, compile_blueprint
 from nodes.commands import command
 
-FIELDS = ["repo", "intent", "ref", "agent", "model", "push", "budget_usd", "options", "user",
-          "company", "secrets", "intent_from", "allow_change"]  # fmt: skip
+FIELDS = ["repo", "intent", "ref", "agent", "model", "push", "until_green", "budget_usd", "options",
+          "user", "company", "secrets", "intent_from", "allow_change"]  # fmt: skip
 
 
 def made() -> RunFlow:
@@ -69,6 +69,8 @@ def test_each_option_of_the_blueprint_is_a_field_and_no_other_is_taken() -> None
         ("budget_usd", 0),
         ("budget_usd", 10_001),
         ("push", "perhaps"),
+        ("until_green", -1),
+        ("until_green", 21),
         ("allow_change", [""]),
         ("allow_change", ["x" * 501]),
         ("allow_change", ["x"] * 101),

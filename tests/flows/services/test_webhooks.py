@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import WebhookRefused
-from flows.config.settings import WebhookRule, WebhookSettings
+from flows.config.settings import Settings, WebhookRule, WebhookSettings
+from flows.runs.request import FlowRun
+from flows.runs.run_record import write_record
 from flows.services.webhooks import (
     KEEP_S,
     Deliveries,
@@ -16,7 +18,10 @@ from flows.services.webhooks import (
     Payload,
     check_signature,
     matching_start,
+    waiting_flow_run,
 )
+from tests.support.flow_runs import a_blueprint
+from tests.support.requested import requested
 
 SETTINGS = WebhookSettings(repositories={"team/app": "/srv/git/app"})
 
@@ -159,3 +164,26 @@ def test_old_deliveries_are_forgotten(tmp_path: Path) -> None:
     long_ago = note.stat().st_mtime - KEEP_S - 1
     os.utime(note, (long_ago, long_ago))
     assert Deliveries(tmp_path).record(b"{}", "one") == note
+
+
+@pytest.mark.parametrize(
+    ("repository", "branch", "waits"),
+    [
+        ("team/app", "harness/3f9a0c1d/fix-tests", True),
+        ("stranger/app", "harness/3f9a0c1d/fix-tests", False),
+        ("team/app", "harness/00000000/fix-tests", False),
+        ("team/app", "harness/../3f9a0c1d", False),
+        ("team/app", "3f9a0c1d/fix-tests", False),
+        ("team/app", "", False),
+    ],
+)
+def test_only_a_check_of_a_known_runs_branch_ends_its_wait(
+    tmp_path: Path, repository: str, branch: str, *, waits: bool
+) -> None:
+    request = requested(a_blueprint("true"), tmp_path)
+    write_record(tmp_path / "runs", "3f9a0c1d", request, FlowRun("the-flow-run", ""))
+    settings = Settings(home=tmp_path, webhooks=SETTINGS)
+    for place in ("check_suite", "workflow_run"):
+        payload = {"repository": {"full_name": repository}, place: {"head_branch": branch}}
+        found = waiting_flow_run(payload, settings)
+        assert found == ("the-flow-run" if waits else None)
