@@ -19,6 +19,7 @@ from sandbox.scripted import ScriptedSandbox
 from tests.support.waiting import LONG_S, growing_limits
 
 RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "Fixed."}
+TASK = AgentTask(node="n", prompt="p", model="m")
 SPENT = AgentUsage(turns=2, usage=Usage(input=100, output=7, cost_usd=0.25))
 
 
@@ -34,6 +35,7 @@ def play(sandbox: ScriptedSandbox) -> Callable[..., AgentResult]:
         limits: AgentLimits | None = None,
         first_output_s: float = LONG_S,
         lines: list[str] | None = None,
+        task: AgentTask = TASK,
     ) -> AgentResult:
         def launch(order: LaunchContext) -> LaunchCommand:
             real = cli.launch(order)
@@ -52,8 +54,7 @@ def play(sandbox: ScriptedSandbox) -> Callable[..., AgentResult]:
             on_line=told.append,
             first_output_s=first_output_s,
         )
-        task = AgentTask(node="n", prompt="p", model="m", limits=limits or AgentLimits())
-        return agent(task, sandbox)
+        return agent(replace(task, limits=limits or AgentLimits()), sandbox)
 
     return run
 
@@ -71,6 +72,21 @@ def pi_end(reason: str, **more: object) -> dict[str, object]:
     content = [{"type": "text", "text": "Fixed."}]
     message = {"role": "assistant", "content": content, "stopReason": reason, **more}
     return {"type": "message_end", "message": message}
+
+
+def test_another_node_can_go_on_with_the_conversation_of_one_that_finished(
+    play: Callable[..., AgentResult],
+) -> None:
+    kept = '"$CLAUDE_CONFIG_DIR/kept"'
+    first = AgentTask(node="work", prompt="p", model="m", may_continue=True)
+    done = play(
+        CLAUDE_CODE, f'mkdir -p "$CLAUDE_CONFIG_DIR"; echo one >{kept}\n{say(RESULT)}', task=first
+    )
+    assert done.conversation is not None
+    later = AgentTask(node="round 1", prompt="p", model="m", conversation=done.conversation)
+    again = play(CLAUDE_CODE, f"cat {kept} || exit 1\n{say(RESULT)}", task=later)
+    assert (again.status, again.error) == ("success", None)
+    assert again.conversation is None
 
 
 @pytest.mark.parametrize(("cli", "event"), [(CLAUDE_CODE, RESULT), (PI, pi_end("stop"))])
