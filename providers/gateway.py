@@ -4,6 +4,7 @@
     POST /v1/messages/count_tokens
     POST /v1/chat/completions         OpenAI Chat Completions, streamed or not
     POST /v1/responses                OpenAI Responses, streamed or not
+    POST /v1beta/models/…:generateContent, :streamGenerateContent, :countTokens   Google
     POST /v1/embeddings               OpenAI embeddings, only for Harness itself
     GET  /v1/models                   the one model that the token is for
     GET  /health
@@ -40,6 +41,7 @@ from providers.open_runs import CheckModel, OpenRuns, admin_routes
 from providers.protocol import EndPart, WireFormat
 from providers.scripted import is_scripted
 from providers.wire_anthropic import ANTHROPIC
+from providers.wire_google import GOOGLE, GOOGLE_STREAM
 from providers.wire_openai import OPENAI
 from providers.wire_responses import RESPONSES
 
@@ -88,6 +90,9 @@ def gateway_app(open_runs: OpenRuns, *, secret: str, check_model: CheckModel) ->
             route("/v1/messages/count_tokens", ANTHROPIC, _count_tokens),
             route("/v1/chat/completions", OPENAI, _answer),
             route("/v1/responses", RESPONSES, _answer),
+            route("/v1beta/models/{model:path}:generateContent", GOOGLE, _answer),
+            route("/v1beta/models/{model:path}:streamGenerateContent", GOOGLE_STREAM, _answer),
+            route("/v1beta/models/{model:path}:countTokens", GOOGLE, _count_tokens),
             route("/v1/embeddings", OPENAI, _embed),
             *admin_routes(open_runs, secret=secret, check_model=check_model),
         ],
@@ -116,7 +121,8 @@ def _endpoint(open_runs: OpenRuns, threads: Executor, wire: WireFormat, work: _W
 
 def _token(request: Request) -> str:
     bearer = request.headers.get("authorization", "").partition(" ")[2]
-    return request.headers.get("x-api-key") or bearer.strip()
+    named = (request.headers.get(name) for name in ("x-api-key", "x-goog-api-key"))
+    return next(filter(None, named), bearer.strip())
 
 
 async def _read_body(request: Request, add_bytes: Callable[[int], None]) -> bytes:
@@ -160,7 +166,7 @@ def _count_tokens(wire: WireFormat, account: Account, body: bytes) -> _Output:
             tokens = litellm().token_counter(
                 model=model, messages=list(request.messages), tools=list(request.tools) or None
             )
-        yield JSONResponse({"input_tokens": tokens})
+        yield JSONResponse({"input_tokens": tokens, "totalTokens": tokens})  # Anthropic's, Google's
 
 
 def _embed(_: WireFormat, account: Account, body: bytes) -> _Output:
@@ -202,8 +208,9 @@ def _error_response(wire: WireFormat, error: Exception) -> Response:
             kind = "option"
         case _:
             kind, message = "request", f"the request is malformed: {message[:500]}"
-    retry = "true" if status == 429 else "false"
-    headers = {"x-should-retry": retry, ERROR_HEADER: kind}
+    headers = {"x-should-retry": "false", ERROR_HEADER: kind}
+    if status == 429:  # other requests of this agent are under way
+        headers |= {"x-should-retry": "true", "retry-after": "1"}
     return JSONResponse(wire.error_body(message, status), status, headers)
 
 

@@ -110,6 +110,15 @@ def call_to_openai(call: ToolCall) -> dict[str, object]:
     return {"id": call.id, "type": "function", "function": function}
 
 
+def arguments_object(arguments: str) -> Mapping[str, object]:
+    """Return a call's arguments as an object; other text under a name that no tool takes."""
+    try:
+        parsed = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        parsed = None
+    return parsed if isinstance(parsed, dict) else {"malformed": arguments}
+
+
 def tools_to_openai(tools: Sequence[Tool]) -> list[Mapping[str, object]]:
     """Return tool definitions in OpenAI's form."""
     return [

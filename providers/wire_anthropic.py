@@ -16,7 +16,12 @@ from pydantic import BaseModel, Field, JsonValue
 
 from contracts.chat import Usage
 from contracts.json import as_mappings
-from providers.openai_messages import content_text, image_part, unsupported_part
+from providers.openai_messages import (
+    arguments_object,
+    content_text,
+    image_part,
+    unsupported_part,
+)
 from providers.protocol import (
     STREAM_TIMEOUT_S,
     AnswerPart,
@@ -184,7 +189,7 @@ def response_body(parts: Iterator[AnswerPart], model: str) -> Json:
             case TextPart(text):
                 blocks.append({"type": "text", "text": text})
             case ToolCallPart(call):
-                blocks.append({**_block_start(part), "input": _input(call.arguments)})
+                blocks.append({**_block_start(part), "input": arguments_object(call.arguments)})
             case ThinkingPart():
                 _add_thinking(blocks, part)
             case WaitPart():
@@ -290,17 +295,8 @@ def _delta(part: TextPart | ThinkingPart | ToolCallPart) -> Json | None:
         case ThinkingPart(text):
             return {"type": "thinking_delta", "thinking": text}
         case ToolCallPart(call):
-            arguments = json.dumps(_input(call.arguments))
+            arguments = json.dumps(arguments_object(call.arguments))
             return {"type": "input_json_delta", "partial_json": arguments}
-
-
-def _input(arguments: str) -> Json:
-    """Return the arguments as an object; other text under a name that no tool takes."""
-    try:
-        parsed = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        parsed = None
-    return parsed if isinstance(parsed, dict) else {"malformed": arguments}
 
 
 def _head(model: str) -> Json:

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.docker
         ("opencode --version", "1.18.33"),
         ("codex-acp --version", "2.6.0"),
         ("qwen --version", "0.24.4"),
+        ("gemini --version", "0.61.0"),
         ("fd --version", "fd"),
         ("python3 -m pytest --version", "pytest"),
         ("id -un", "agent"),

@@ -167,6 +167,7 @@ def test_concurrent_turns_of_one_agent_are_limited(
             messages, chat = client.messages(), client.chat()
             assert [messages.status_code, chat.status_code] == [429, 429]
             assert messages.headers["x-should-retry"] == "true"
+            assert messages.headers["retry-after"] == "1"
             for refused in (messages, chat):
                 assert refused.json()["error"]["type"] == "rate_limit_error"
         wait_until(lambda: begins(client))

@@ -12,12 +12,23 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "write": "write_file",
         "edit": "edit",
     },
+    "gemini": {
+        "shell": "run_shell_command",
+        "read": "read_file",
+        "write": "write_file",
+        "edit": "replace",
+    },
     "codex": {"shell": "exec_command"},
     "native": {"shell": "bash", "read": "read_file", "write": "write_file", "edit": "edit_file"},
 }
 
 
-_PLACES = {"claude-code": "file_path", "opencode": "filePath", "qwen-code": "file_path"}
+_PLACES = {
+    "claude-code": "file_path",
+    "opencode": "filePath",
+    "qwen-code": "file_path",
+    "gemini": "file_path",
+}
 
 
 def shell(agent: str, command: str) -> dict[str, object]:

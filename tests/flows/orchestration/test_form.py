@@ -53,6 +53,7 @@ def test_an_agent_is_chosen_from_a_list() -> None:
         "opencode",
         "codex",
         "qwen-code",
+        "gemini",
     ]
 
 
