@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from contracts.agents import AgentName
+from nodes.agents.table import AgentName
 from nodes.types import DEFAULT_MAX_RETRIES, DEFAULT_MAX_TURNS
 
 Steps = str | dict[str, str]

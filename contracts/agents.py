@@ -1,4 +1,4 @@
-"""Names of the agents that an agentic node can use."""
+"""Names of the built-in agents. The settings may name more: `nodes.agents.table.agent_rows`."""
 
 from typing import Final, Literal, get_args
 
@@ -9,7 +9,7 @@ CliAgent = Literal["claude-code", "pi", "opencode", "codex", "qwen-code", "gemin
 AgentName = Literal["native", CliAgent]
 
 AGENTS: tuple[str, ...] = get_args(AgentName)
-"""All agents."""
+"""All built-in agents."""
 
 CLI_AGENTS: frozenset[str] = frozenset(get_args(CliAgent))
 """Agents that are programs inside the sandbox."""

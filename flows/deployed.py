@@ -14,7 +14,6 @@ from blueprints.library import implement as _implement
 from blueprints.library import review as _review
 from blueprints.library import upgrade_deps as _upgrade_deps
 from blueprints.types import Blueprint
-from contracts.agents import AGENTS
 from contracts.errors import BadInput, BlueprintNotFound, SettingsInvalid
 from contracts.run import RunReport
 from flows.config.settings import Settings, load_settings
@@ -30,6 +29,7 @@ from flows.orchestration.flow import (
 )
 from flows.runs.deployment_request import DeploymentRequest
 from flows.runs.request import RunRequest, check_request
+from nodes.agents.table import agent_rows
 
 fix_tests = compile_blueprint(_fix_tests.fix_tests, build_dependencies)
 implement = compile_blueprint(_implement.implement, build_dependencies)
@@ -75,7 +75,9 @@ def check_deployment(request: DeploymentRequest, settings: Settings) -> None:
         request.blueprint, settings.allowed_blueprints, repo=request.repo
     )
     fields = {name: getattr(request, name) for name in RunRequest.model_fields}
-    check_request(resolve_request(RunRequest.of(**fields), found, settings), known_agents=AGENTS)
+    check_request(
+        resolve_request(RunRequest.of(**fields), found, settings), known_agents=agent_rows()
+    )
 
 
 def configured_deployments(settings: Settings) -> tuple[DeploymentRequest, ...]:

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
-from contracts.agents import AGENTS
 from contracts.errors import BlueprintInvalid
 from contracts.run import NodeResult, NodeType, RunContext
 from contracts.sandbox import Sandbox
 from nodes.agents.allowed_tools import parse_allowed_tools
+from nodes.agents.table import agent_rows
 from nodes.field_checks import FieldChecks, is_list, place_of_caller
 
 NodeFunction = Callable[[RunContext, Sandbox], NodeResult]
@@ -88,8 +88,8 @@ class Agentic(_NodeBase):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.checks.function("prompt", self.prompt, "ctx", returns=str)
-        if self.agent is not None and self.agent not in AGENTS:
-            raise self.checks.wrong("agent", self.agent, f"one of {', '.join(AGENTS)}")
+        if self.agent is not None and self.agent not in agent_rows():
+            raise self.checks.wrong("agent", self.agent, f"one of {', '.join(agent_rows())}")
         if self.model is not None:
             self.checks.text("model", self.model)
         if self.allowed_tools is not None:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from contracts.errors import Unavailable
 from flows.config.settings import Settings
 from flows.services import gateway, prefect_server
+from nodes.agents.table import set_own_agents
 from sandbox.engine import DockerEngine
 from sandbox.reap import reap
 from tests.support.forked import START_DETACHED, STARTING, forking, start_all_by
@@ -143,6 +144,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect-profile"))
     monkeypatch.setenv("DO_NOT_TRACK", "1")
     yield home
+    set_own_agents({})
     if (home / "gateway").exists():
         gateway.gateway_daemon(Settings(home=home)).down()
     if (home / "owner").exists():

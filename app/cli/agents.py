@@ -7,6 +7,7 @@ import typer
 
 from app.terminal.options import AsJson
 from app.terminal.output import print_json, print_result, print_table
+from flows.config.settings import load_settings
 from flows.execution.toolchain import agents_image
 from flows.execution.wiring import docker_engine
 from flows.recall.library import configured_notebook
@@ -42,6 +43,7 @@ def show(agent: Name, as_json: AsJson = False) -> None:
 @app.command("versions")
 def versions(as_json: AsJson = False) -> None:
     """List the pinned packages of each agent, and whether the image with it is built."""
+    load_settings()  # which may name agents
     engine = docker_engine()
     found = [
         {

@@ -14,6 +14,7 @@ from blueprints.find import find_blueprint, installed_blueprints, is_markdown
 from blueprints.markdown import first_blueprint, parse_markdown
 from contracts.agents import NATIVE
 from contracts.errors import BadInput, BlueprintInvalid
+from flows.config.settings import load_settings
 from nodes.agents.allowed_tools import check_allowed_tools
 
 Ref = Annotated[str, typer.Argument(help="A name, path/to/file.md or path/to/file.py:attribute.")]
@@ -48,6 +49,7 @@ def list_(as_json: AsJson = False) -> None:
 @app.command("show")
 def show(blueprint: Ref, as_json: AsJson = False) -> None:
     """Show the nodes and options of a blueprint."""
+    load_settings()  # which may name agents
     found = find_blueprint(blueprint)
     nodes = dry_run(found)
     if as_json:
@@ -95,6 +97,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Show every node and prompt without executing anything."""
+    load_settings()  # which may name agents
     found = find_blueprint(blueprint)
     planned = dry_run(found, intent=intent)
     check_allowed_tools(agent, None)

@@ -13,11 +13,11 @@ from app.terminal.output import (
     print_result,
     print_table,
 )
-from contracts.agents import AGENTS
 from contracts.errors import OptionInvalid
 from flows.config.settings import load_settings
 from flows.execution.toolchain import agents_image
 from flows.execution.wiring import docker_engine, sandbox_owner
+from nodes.agents.table import agent_rows
 from sandbox.images import ensure_image
 from sandbox.reap import list_sandboxes
 from sandbox.reap import reap as remove_leftovers
@@ -45,12 +45,13 @@ def build(
 
 
 def _named_agents(names: str) -> list[str]:
+    load_settings()  # which may name agents
     if names == "all":
-        return list(AGENTS)
+        return list(agent_rows())
     named = [name.strip() for name in names.split(",") if name.strip()]
     for name in named:
-        if name not in AGENTS:
-            raise OptionInvalid(f"no agent {name!r}; known: {', '.join(AGENTS)}")
+        if name not in agent_rows():
+            raise OptionInvalid(f"no agent {name!r}; known: {', '.join(agent_rows())}")
     return named
 
 

@@ -28,12 +28,14 @@ class _ToolsQuestion(BaseModel, frozen=True, extra="forbid"):
     agent: str
     allowed_tools: tuple[str, ...] | None
     call: _Call
+    tools: Mapping[str, str] | None = None
+    """The agent's tools with their words, if it is none of the built-in ones."""
 
     def decide(self) -> Decision:
         return self.guard()(ToolCall(**self.call.model_dump()))
 
     def guard(self) -> Guard:
-        return allowed_tools_guard(self.allowed_tools, self.agent)
+        return allowed_tools_guard(self.allowed_tools, self.agent, self.tools)
 
 
 class _GuardQuestion(_ToolsQuestion, frozen=True, extra="forbid"):
@@ -41,7 +43,8 @@ class _GuardQuestion(_ToolsQuestion, frozen=True, extra="forbid"):
     read: tuple[str, ...]
 
     def guard(self) -> Guard:
-        within_bounds = AgentGuard(self.bounds, agent_tools(self.agent).get, self.read)
+        tools = agent_tools(self.agent) if self.tools is None else self.tools
+        within_bounds = AgentGuard(self.bounds, tools.get, self.read)
         return combined_guard((super().guard(), within_bounds))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from tomllib import TOMLDecodeError
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -23,6 +23,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from contracts.agents import AGENTS
 from contracts.errors import SettingsInvalid
 from flows.config.environment import (
     VARIABLE_PREFIX,
@@ -30,6 +31,7 @@ from flows.config.environment import (
     absolute_path,
     config_file,
 )
+from nodes.agents.table import OwnAgent, set_own_agents
 from providers.gateway_api import Price
 from sandbox.spec import SandboxLimits
 
@@ -169,6 +171,16 @@ def _known_forges() -> dict[str, ForgeSettings]:
     }
 
 
+def _free_name(name: str) -> str:
+    if name in AGENTS:
+        raise ValueError(f"{name} is a built-in agent: choose another name")
+    return name
+
+
+OwnName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$"), AfterValidator(_free_name)]
+"""Name of an agent of the settings; its image is named after it."""
+
+
 class Settings(BaseSettings):
     """All settings."""
 
@@ -205,6 +217,8 @@ class Settings(BaseSettings):
     limits: LimitSettings = LimitSettings()
     max_runs: int = Field(default=8, ge=1)
     """Runs started by deployments that this machine does at the same time; more wait."""
+    agents: dict[OwnName, OwnAgent] = Field(default_factory=dict)
+    """Agents besides the built-in ones, by name."""
     sandbox: SandboxSettings = SandboxSettings()
     ui: UiSettings = UiSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
@@ -241,13 +255,14 @@ class Settings(BaseSettings):
 
 
 def load_settings() -> Settings:
-    """Read the settings.
+    """Read the settings, and make their agents known in this process.
 
     Raises:
         SettingsInvalid: a value cannot be used, or the file cannot be read or is not TOML.
     """
     with settings_errors():
         settings = Settings()
+    set_own_agents(settings.agents)
     return settings.model_copy(update={"home": absolute_path(settings.home)})
 
 

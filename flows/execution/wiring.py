@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blueprints.types import Blueprint
-from contracts.agents import AGENTS
 from contracts.chat import ChatRequest, Complete, Reply
 from contracts.errors import SandboxLost, Unavailable
 from contracts.model_access import GuardBounds, ModelAccess, TokenSpec
@@ -141,7 +140,7 @@ def _check(
     request: ResolvedRequest, settings: Settings, docker: DockerEngine, find: FindSource
 ) -> tuple[str, ...]:
     """Check the input first, then the services: nothing is started for a bad request."""
-    check_request(request, known_agents=AGENTS)
+    check_request(request, known_agents=agent_rows())
     source = find(request.repo, request.ref or None, request.review_base)
     for model in sorted(request.models):
         check_key(model, environment())
@@ -276,7 +275,7 @@ def _agents_behind_gateway(
         "claude-code": lambda on_line: forwarding(claude_code(open_gate, on_line=on_line)),
         "pi": lambda on_line: forwarding(pi(open_gate, on_line=on_line)),
         "native": lambda on_line: gateway_native_agent(open_gate, on_line=on_line),
-        **{name: acp(name) for name, row in agent_rows().items() if row.acp is not None},
+        **{name: acp(name) for name, row in agent_rows().items() if row.command},
     }
 
 

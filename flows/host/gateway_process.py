@@ -14,6 +14,7 @@ from contracts.model_access import INTERNAL_AGENT, TokenSpec
 from contracts.tool import Allowed, Guard
 from flows.audit.event_log import cached_approvals
 from flows.config.environment import environment
+from flows.config.settings import load_settings
 from flows.services.daemon import successor_marker
 from nodes.agents.allowed_tools import allowed_tools_guard
 from nodes.agents.table import agent_tools
@@ -38,6 +39,7 @@ _IDLE_POLLS = 3
 def main(port: str, secret_file: Path, home: Path) -> None:
     """Serve until SIGTERM, until the home has another secret, or until a successor has all runs."""
     secret = secret_file.read_text()
+    load_settings()  # which may name agents
     open_runs = OpenRuns(
         make_guard=partial(guard_for_terms, approvals=cached_approvals(home)),
         redact=make_redactor(environment()),

@@ -12,7 +12,7 @@ from prefect.blocks.system import Secret
 from prefect.runtime import flow_run
 from prefect.states import Failed
 from prefect.utilities.callables import parameter_schema
-from pydantic import BaseModel, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
@@ -20,8 +20,9 @@ from blueprints.types import Blueprint
 from contracts.errors import HarnessError, OptionInvalid, SecretMissing
 from flows.config.environment import set_variables
 from flows.config.settings import load_settings
-from flows.runs.request import RunRequest
+from flows.runs.request import CONFIGURED, RunRequest
 from flows.services import gateway
+from nodes.agents.table import agent_rows
 
 Params = ParamSpec("Params")
 Report = TypeVar("Report")
@@ -138,10 +139,20 @@ def _parameter(name: str, field: FieldInfo, blueprint: Blueprint | None) -> Para
     kind: object = field.annotation
     if name == "options" and blueprint is not None:
         kind = Annotated[kind, WithJsonSchema(_options_schema(blueprint))]
+    if name == "agent":
+        listed: JsonDict = {"type": "string", "enum": [CONFIGURED, *agent_rows()]}
+        kind = Annotated[kind, WithJsonSchema(listed), AfterValidator(_known_agent)]
     for limit in field.metadata:
         kind = Annotated[kind, limit]
     kind = Annotated[kind, Field(json_schema_extra=shown)]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _known_agent(name: str) -> str:
+    load_settings()  # which may name agents
+    if name not in (CONFIGURED, *agent_rows()):
+        raise ValueError(f"there is no agent {name!r}")
+    return name
 
 
 def _options_schema(blueprint: Blueprint) -> JsonDict:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from contracts.agents import AGENTS
 from contracts.chat import Embed
 from contracts.errors import HomeUnavailable, ModelUnavailable, OptionInvalid, SettingsInvalid
 from contracts.files import write_atomically
@@ -24,6 +23,7 @@ from memory.database import back_up, database_file
 from memory.notes.notebook import Notebook, open_notebook
 from memory.playbooks.library import Library, open_library
 from memory.types import Embedder
+from nodes.agents.table import agent_rows
 from providers import minilm
 from providers.embed import LOCAL_MODEL, PRESETS, litellm_name
 
@@ -61,10 +61,11 @@ def configured_notebook(options: MemorySettings | None = None) -> Iterator[Noteb
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
     """
+    home = load_settings().home  # before the agents, which it names too
     chosen = options or load_memory_settings()
     with open_notebook(
-        chosen.database(load_settings().home),
-        agents=AGENTS,
+        chosen.database(home),
+        agents=agent_rows(),
         embedder=_embedder(chosen.embedding),
     ) as opened:
         yield opened

@@ -8,12 +8,12 @@ import re
 import secrets as random
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, Self
+from typing import Annotated, Final, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from blueprints.types import Blueprint
-from contracts.agents import AGENTS, AgentName
+from contracts.agents import AGENTS
 from contracts.errors import BadInput, OptionInvalid
 from contracts.files import existing_path
 from memory.scope import ID_LIMIT, Scope, validate_scope
@@ -39,7 +39,6 @@ _LONGEST_NAME = 200
 SHOWN = 200
 """Characters of a refused value that an error message repeats."""
 
-AgentChoice = Literal["configured", AgentName]
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*(KEY|TOKEN|SECRET|PASSWORD)$")]
 """Name of an environment variable that the redactor hides and that changes no program's
 behaviour."""
@@ -79,10 +78,12 @@ class RunRequest(BaseModel):
         max_length=500,
         description="Branch, tag or commit to start from; HEAD of the repository if empty.",
     )
-    agent: AgentChoice = Field(
+    agent: str = Field(
         default=CONFIGURED,
         title="Agent",
-        description=f"Agent for nodes that name none: {', '.join(AGENTS)}, or the configured one.",
+        max_length=100,
+        description=f"Agent for nodes that name none: {', '.join(AGENTS)}, one of the "
+        "settings, or the configured one.",
     )
     model: str = Field(
         default="",

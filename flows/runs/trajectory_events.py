@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
+from contracts.agents import AGENTS
 from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.json import Json, as_mapping, as_mappings
 from contracts.model_access import GuardBounds
@@ -134,6 +135,8 @@ class TrajectoryEvents:
             "allowed_tools": None if words is None else list(words),
             "call": call,
         }
+        if self.rules.agent not in AGENTS:  # the settings may name other tools tomorrow
+            question["tools"] = dict(agent_tools(self.rules.agent))
         if self.rules.bounds is not None and self._guard is not None:
             bounds: dict[str, Json] = asdict(self.rules.bounds)
             question |= {"bounds": bounds, "read": list(self._guard.secrets_read)}

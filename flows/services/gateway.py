@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 from threading import Lock
@@ -60,11 +61,17 @@ def gateway_daemon(settings: Settings) -> Daemon:
         folder=settings.home / settings.gateway,
         launch=launch,
         healthy=lambda url: _open_runs(url) is not None,
-        version=lambda: keys_version(secret(settings), PROVIDER_VARIABLES),
+        version=lambda: _version(settings),
         idle=lambda url: _open_runs(url) == 0,
         drains=True,
         unavailable=ModelUnavailable,
     )
+
+
+def _version(settings: Settings) -> str:
+    """Return a hash of the code, the keys, and the agents whose calls the gateway guards."""
+    agents = sha256(repr(sorted(settings.agents.items())).encode()).hexdigest()
+    return f"{keys_version(secret(settings), PROVIDER_VARIABLES)} {agents}"
 
 
 def down_if_idle(settings: Settings) -> None:

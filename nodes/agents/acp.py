@@ -50,7 +50,7 @@ from nodes.agents.cli import (
     cli_agent,
 )
 from nodes.agents.cli_output import AgentActivity, Event, result_marker
-from nodes.agents.table import AcpLaunch, agent_rows
+from nodes.agents.table import AgentRow, agent_rows
 from nodes.agents.types import Agent, OnLine
 from nodes.text import one_line
 
@@ -74,32 +74,31 @@ def acp_agent(
     port: int = GATEWAY_PORT,
     on_line: OnLine = lambda _: None,
 ) -> Agent:
-    """Return the agent of this name in `agents.toml`; see `cli_agent`."""
+    """Return the agent of this name in the table; see `cli_agent`."""
     return cli_agent(acp_program(name), open_access, port=port, on_line=on_line)
 
 
 def acp_program(name: str) -> AgentProgram:
     """Return how to start the agent of this name, and how to talk to it."""
-    launch = agent_rows()[name].acp
-    assert launch is not None, f"{name} speaks no ACP"  # noqa: S101 - names come from the code
+    row = agent_rows()[name]
     return AgentProgram(
         name=name,
-        launch=lambda context: _launch(launch, context),
-        parser=lambda activity, context: AcpDialogue(name, launch, activity, context),
+        launch=lambda context: _launch(row, context),
+        parser=lambda activity, context: AcpDialogue(name, row, activity, context),
     )
 
 
-def _launch(launch: AcpLaunch, context: LaunchContext) -> LaunchCommand:
+def _launch(row: AgentRow, context: LaunchContext) -> LaunchCommand:
     known = {"home": context.home, "url": context.url, "token": context.token}
 
     def filled(texts: Mapping[str, str]) -> dict[str, str]:
         return {name: Template(text).substitute(known) for name, text in texts.items()}
 
     return LaunchCommand(
-        argv=launch.command,
-        env=filled(launch.env),
+        argv=row.command,
+        env=filled(row.env),
         stdin=context.input,
-        files={f"{context.home}/{name}": text for name, text in filled(launch.files).items()},
+        files={f"{context.home}/{name}": text for name, text in filled(row.files).items()},
     )
 
 
@@ -107,10 +106,10 @@ class AcpDialogue:
     """One prompt, from `initialize` to the agent's last word."""
 
     def __init__(
-        self, name: str, launch: AcpLaunch, activity: AgentActivity, context: LaunchContext
+        self, name: str, row: AgentRow, activity: AgentActivity, context: LaunchContext
     ) -> None:
         self._name = name
-        self._launch = launch
+        self._row = row
         self._activity = activity
         self._context = context
         self._failure: str | None = f"{name} ended without an answer"
@@ -155,8 +154,8 @@ class AcpDialogue:
                 )
             )
         )
-        if self._launch.auth:
-            yield "authenticate", AuthenticateRequest(method_id=self._launch.auth)
+        if self._row.auth:
+            yield "authenticate", AuthenticateRequest(method_id=self._row.auth)
         can_load = agent.agent_capabilities is not None and agent.agent_capabilities.load_session
         servers = self._mcp_servers()
         session, texts = "", [context.system, task.prompt]
@@ -172,8 +171,8 @@ class AcpDialogue:
                 NewSessionRequest(cwd=cwd, mcp_servers=[*servers]),
             )
             session = NewSessionResponse.model_validate(made).session_id
-            if self._launch.name_session:
-                named = TextContentBlock(type="text", text=self._launch.name_session)
+            if self._row.name_session:
+                named = TextContentBlock(type="text", text=self._row.name_session)
                 yield "session_prompt", PromptRequest(session_id=session, prompt=[named])
         self._activity.session = session
         self._prompted = True
@@ -241,7 +240,7 @@ class AcpDialogue:
             update = SessionNotification.model_validate(params).update
         except ValidationError:
             return  # a kind of update that this version of the SDK does not know
-        sign = self._launch.failed_sign
+        sign = self._row.failed_sign
         self._failed |= bool(sign) and sign in json.dumps(update.field_meta)
         match update:
             case AgentMessageChunk(content=TextContentBlock(text=text), message_id=message):
@@ -255,7 +254,7 @@ class AcpDialogue:
 
     def _flush_text(self) -> None:
         text, self._text = "".join(self._text), []
-        hidden = self._launch.hidden_text
+        hidden = self._row.hidden_text
         if hidden is None or not text.startswith(hidden):
             self._activity.on_text(text)
 
@@ -265,7 +264,7 @@ class AcpDialogue:
             self._activity.on_tool_end(call_id, "ok" if update.status == "completed" else "error")
             idle = not self._activity.unfinished_calls
             if idle and update.status == "completed":
-                self.last_result_marker = result_marker(self._launch.ended_call, call_id)
+                self.last_result_marker = result_marker(self._row.ended_call, call_id)
             return
         if update.title:
             self._activity.on_tool_start(call_id, *_shown(update.title, update))

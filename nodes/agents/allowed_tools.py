@@ -9,7 +9,7 @@ those by which a shell starts another command or opens a file, so `shell(git dif
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.agents import NATIVE
@@ -92,16 +92,24 @@ def offered_tools(toolbox: Toolbox | None, allowed: Sequence[str] | None) -> tup
     return toolbox.tools
 
 
-def allowed_tools_guard(allowed: Sequence[str] | None, agent: str = NATIVE) -> Guard:
+def allowed_tools_guard(
+    allowed: Sequence[str] | None,
+    agent: str = NATIVE,
+    tools: Mapping[str, str] | None = None,
+) -> Guard:
     """Return a guard that denies every call of this agent that the allowed tools do not cover.
+
+    `tools` are the agent's tools with their words; None: those of the table.
 
     Raises:
         BlueprintInvalid: an unknown agent or word, or a pattern for a word other than `shell`.
     """
-    check_allowed_tools(agent, allowed)
-    may = parse_allowed_tools(allowed)
+    if tools is None:
+        check_allowed_tools(agent, allowed)
+        tools = agent_tools(agent)
+    may, word = parse_allowed_tools(allowed), tools.get
     command = _native_command if agent == NATIVE else _plain_command
-    return lambda call: _decide(may, call, agent_tools(agent).get(call.name), command)
+    return lambda call: _decide(may, call, word(call.name), command)
 
 
 def check_allowed_tools(agent: str, allowed: Sequence[str] | None) -> None:

@@ -1,29 +1,54 @@
-"""The table of agents, `agents.toml`."""
+"""The table of agents: the built-in ones of `agents.toml`, and those of the settings."""
 
 import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from string import Template
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
+from contracts.agents import AGENTS
 from contracts.tool import PLAYBOOK_TOOLS
 
 PLAYBOOKS_WORD = "playbooks"
 """The word for tools that run on the host. They exist if the settings enable them."""
 
+ToolKind = Literal["shell", "read", "write", "edit", "search"]
 
-class AcpLaunch(BaseModel, frozen=True, extra="forbid"):
-    """How to start an agent that speaks the Agent Client Protocol on its standard streams.
 
-    Texts may contain `$home` (the agent's folder outside the workspace), `$url` (the gateway) and
-    `$token` (the agent's key for it). The token determines the model, whatever model they name.
+def _filled_in(text: str) -> str:
+    """Return the text if it has no other variables than those of `AgentRow`."""
+    known = {"home", "url", "token"}
+    template = Template(text)
+    if not template.is_valid() or set(template.get_identifiers()) - known:
+        raise ValueError("variables are $home, $url and $token; write $$ for a dollar sign")
+    return text
+
+
+AgentText = Annotated[str, AfterValidator(_filled_in)]
+
+
+class AgentRow(BaseModel, frozen=True, extra="forbid"):
+    """One agent. With a command it speaks the Agent Client Protocol on its standard streams; an
+    agent without one has a file of its own in this folder.
+
+    Texts of `env` and `files` may contain `$home` (the agent's folder outside the workspace),
+    `$url` (the gateway) and `$token` (the agent's key for it). The token determines the model,
+    whatever model they name.
     """
 
-    command: tuple[str, ...] = Field(min_length=1)
-    env: Mapping[str, str] = Field(default_factory=dict)
-    files: Mapping[str, str] = Field(default_factory=dict)
+    packages: tuple[str, ...] = ()
+    """Packages of Debian, and of npm with `npm:` before them, that its image contains."""
+    tools: Mapping[str, ToolKind]
+    """Its tools, each with its word of `allowed_tools.py`. The guard denies all other tools."""
+    host_tool: str = "$tool"
+    """Name that it gives to the tool `$tool` of the host. Empty: it cannot be given such tools."""
+    command: tuple[str, ...] = ()
+    env: Mapping[str, AgentText] = Field(default_factory=dict)
+    files: Mapping[str, AgentText] = Field(default_factory=dict)
     """Files in `$home`, by name."""
     auth: str = ""
     """Method with which the agent must be told to authenticate, if it wants that."""
@@ -38,19 +63,6 @@ class AcpLaunch(BaseModel, frozen=True, extra="forbid"):
     """Text that appears in the files of `$home` once the call `$call` has ended. Empty: the agent
     cannot continue a conversation, so it begins anew when a run is resumed."""
 
-
-class AgentRow(BaseModel, frozen=True, extra="forbid"):
-    """One agent."""
-
-    packages: tuple[str, ...] = ()
-    """Packages of Debian, and of npm with `npm:` before them, that its image contains."""
-    tools: Mapping[str, str]
-    """Its tools, each with its word of `allowed_tools.py`. The guard denies all other tools."""
-    host_tool: str = "$tool"
-    """Name that it gives to the tool `$tool` of the host. Empty: it cannot be given such tools."""
-    acp: AcpLaunch | None = None
-    """None for an agent with a file of its own in this folder."""
-
     @property
     def all_tools(self) -> Mapping[str, str]:
         """Its own tools and the host's."""
@@ -59,14 +71,48 @@ class AgentRow(BaseModel, frozen=True, extra="forbid"):
         return {**self.tools, **dict.fromkeys(hosts, PLAYBOOKS_WORD)}
 
 
-@cache
+class OwnAgent(AgentRow, frozen=True, extra="forbid"):
+    """An agent of the settings."""
+
+    command: tuple[str, ...] = Field(min_length=1)
+
+
+_own: dict[str, AgentRow] = {}
+
+
+def set_own_agents(rows: Mapping[str, AgentRow]) -> None:
+    """Make these the agents of the settings, for this process."""
+    _own.update(rows)
+    for name in _own.keys() - rows.keys():
+        _own.pop(name, None)
+
+
 def agent_rows() -> Mapping[str, AgentRow]:
-    """Return all agents by name."""
+    """Return all agents by name, the built-in ones first."""
+    return {**_built_in(), **_own}
+
+
+@cache
+def _built_in() -> Mapping[str, AgentRow]:
     table = tomllib.loads(Path(__file__).with_name("agents.toml").read_text())
     return {name: AgentRow.model_validate(row) for name, row in table.items()}
 
 
-@cache
 def agent_tools(agent: str) -> Mapping[str, str]:
     """Return the tools of an agent, each with its word."""
     return agent_rows()[agent].all_tools
+
+
+def _known_agent(name: str) -> str:
+    if name not in agent_rows():
+        known = ", ".join(map(repr, agent_rows()))
+        raise PydanticCustomError("agent", "should be {known}", {"known": known})
+    return name
+
+
+AgentName = Annotated[
+    str,
+    AfterValidator(_known_agent),
+    WithJsonSchema({"type": "string", "examples": list(AGENTS)}),
+]
+"""Name of an agent that exists when the value is checked."""

@@ -43,7 +43,7 @@ AGENTS: dict[str, MakeAgent] = {
     "claude-code": lambda gate, on_line: claude_code(gate, on_line=on_line),
     "pi": lambda gate, on_line: pi(gate, on_line=on_line),
     "native": lambda gate, on_line: gateway_native_agent(gate, on_line=on_line),
-    **{name: partial(_acp_agent, name) for name, row in agent_rows().items() if row.acp},
+    **{name: partial(_acp_agent, name) for name, row in agent_rows().items() if row.command},
 }
 
 
