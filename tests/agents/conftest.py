@@ -9,6 +9,7 @@ from contracts.agents import AGENTS
 from flows.execution.toolchain import agents_image
 from nodes.agents.cli import GATEWAY_PORT
 from providers.client import Gateway
+from providers.models import litellm
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
 from sandbox.images import ensure_image
@@ -19,6 +20,7 @@ from tests.support.running_gateway import running_gateway
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[Gateway]:
+    litellm()  # else the first request of codex and gemini waits for its import
     with running_gateway(sleep=_at_once) as client:
         yield client
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.demo.request import make_repository
 from contracts.agents import AGENTS, CLI_AGENTS
-from tests.support.agent_calls import call, reply, shell
+from tests.support.agent_calls import OWN_AGENT, call, own_agent_settings, reply, shell
 from tests.support.app import Harness
 from tests.support.repositories import git
 
@@ -18,10 +18,13 @@ FIX_TESTS = ("run", "fix-tests", "--set", "install=true", "--model", "scripted/r
 """A run of a project that needs no install: seconds of pip, which other tests have."""
 
 
-@pytest.mark.parametrize("agent", sorted(CLI_AGENTS))
+@pytest.mark.parametrize("agent", [*sorted(CLI_AGENTS), OWN_AGENT])
 def test_a_real_agent_fixes_the_test_and_its_work_is_on_the_branch(
-    harness: Harness, tmp_path: Path, prefect_api: str, agent: str
+    harness: Harness, own_home: Path, tmp_path: Path, prefect_api: str, agent: str
 ) -> None:
+    if agent == OWN_AGENT:
+        own_home.mkdir(exist_ok=True)
+        (own_home / "harness.toml").write_text(own_agent_settings())
     repository = make_repository(tmp_path / "opening-hours")
     # Not by sed: qwen-code takes that for an edit of a file that it has not read.
     path = "__import__('pathlib').Path('opening_hours.py')"

@@ -14,6 +14,7 @@ from flows.config.settings import load_settings
 from flows.recall.library import configured_notebook
 from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
 from memory.notes.types import NoteContent
+from tests.support.agent_calls import OWN_AGENT, own_agent_settings
 from tests.support.app import Cli
 
 MARKUP = "<script>alert(1)</script> [bold]x[/bold] \"'; DROP TABLE entries; --"
@@ -194,6 +195,12 @@ def test_an_agents_settings_are_shown_and_changed(cli: Cli) -> None:
         2, "Recent", False,
     )  # fmt: skip
     assert "2 Recent; examples none" in cli("agents", "show", "pi").stdout
+
+
+def test_an_agent_of_the_settings_is_listed_and_has_settings(cli: Cli, own_home: Path) -> None:
+    (own_home / "harness.toml").write_text(own_agent_settings())
+    assert OWN_AGENT in [one["agent"] for one in data(cli("agents", "list", "--json"))]
+    assert data(cli("agents", "set", OWN_AGENT, "--no-notes", "--json"))["inject_notes"] is False
 
 
 def test_entries_of_a_run_are_found_by_the_beginning_of_its_id(cli: Cli) -> None:

@@ -1,9 +1,14 @@
 """Scripted replies in each agent's own words."""
 
 from collections.abc import Mapping
+from pathlib import Path
+
+OWN_AGENT = "claude-acp"
+"""The agent that the documentation adds by settings."""
 
 NAMES: Mapping[str, Mapping[str, str]] = {
     "claude-code": {"shell": "Bash", "read": "Read", "write": "Write", "edit": "Edit"},
+    OWN_AGENT: {"shell": "Bash", "read": "Read", "write": "Write", "edit": "Edit"},
     "pi": {"shell": "bash", "read": "read", "write": "write", "edit": "edit"},
     "opencode": {"shell": "bash", "read": "read", "write": "write", "edit": "edit"},
     "qwen-code": {
@@ -29,6 +34,12 @@ _PLACES = {
     "qwen-code": "file_path",
     "gemini": "file_path",
 }
+
+
+def own_agent_settings() -> str:
+    """The settings with this agent, as the documentation has them."""
+    page = Path("docs/how-to/agents.md").read_text()
+    return page.partition("```toml\n")[2].partition("```")[0]
 
 
 def shell(agent: str, command: str) -> dict[str, object]:
