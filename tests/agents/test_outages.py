@@ -38,6 +38,7 @@ pytestmark = [
 
 REFUSED = Answer({"error": {"message": "Incorrect API key", "type": "x"}}, 401)
 BUSY = Answer({"error": {"message": "slow down", "type": "x"}}, 429)
+FAILED = Answer({"error": {"message": "oops", "type": "x"}}, 500)
 NO_TOOLS = Answer({"error": {"message": "tools are not supported", "type": "x"}}, 400)
 TOO_LONG = Answer({"error": {"message": "This model's maximum context length is 9 tokens"}}, 400)
 BROKEN = Answer(events=openai_events.begun("I see that ", "it "))
@@ -67,6 +68,7 @@ def step(agent: str) -> Answer:
         (REFUSED, "the key for 'openai/gpt-4o' was refused"),
         (NO_TOOLS, "'openai/gpt-4o' refused the request as malformed \\(tools are not"),
         (BUSY, "'openai/gpt-4o' is rate limited after 6 attempts"),
+        (FAILED, "'openai/gpt-4o' gives no usable answer after 3 attempts"),
         (BROKEN, "'openai/gpt-4o' (broke off|gives no usable answer)"),
     ],
 )
