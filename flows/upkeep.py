@@ -16,7 +16,7 @@ from flows.orchestration.tasks import publish_curation
 from flows.plans.dependencies import plan_dependencies
 from flows.plans.reconcile import cancel_waiting_plans
 from flows.recall.curation import curate_run, curate_since, curate_uncurated, parse_age
-from flows.recall.library import configured_library, configured_notebook
+from flows.recall.library import configured_library
 from memory.curation.curate import CurationResult
 from sandbox.reap import reap
 
@@ -68,10 +68,9 @@ def prune_memory(dry_run: bool = False) -> None:
 @flow(name="reindex-memory")
 def reindex_memory() -> None:
     """Rebuild the search indexes from the database."""
-    with configured_library() as opened, configured_notebook() as book:
+    with configured_library() as opened:
         opened.reindex()
         get_run_logger().info("reindexed %d playbooks", opened.stats().playbooks)
-        get_run_logger().info("made %d vectors of notes", book.embeddings.embed_missing())
 
 
 @flow(name="curate-runs")
@@ -81,8 +80,6 @@ def curate_runs(since: str = "7d") -> None:
     Args:
         since: How long ago a run may have ended or been rated, as 90m, 24h or 7d.
     """
-    with configured_notebook() as book:
-        get_run_logger().info("made %d vectors that were missing", book.embeddings.embed_missing())
     if not load_memory_settings().curates:
         get_run_logger().info("curation is switched off: `memory.curate`")
         return

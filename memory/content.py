@@ -11,7 +11,7 @@ from textwrap import wrap
 
 from pydantic import TypeAdapter, ValidationError
 
-from memory.errors import PlaybookInvalid
+from memory.errors import EntryInvalid
 from memory.types import Playbook, PlaybookChanges, PlaybookContent, PlaybookStep
 
 TITLE_LIMIT = 255
@@ -40,16 +40,16 @@ def validate_content(content: PlaybookContent) -> PlaybookContent:
     """Return the content as it is stored: trimmed, steps in order, tags sorted and distinct.
 
     Raises:
-        PlaybookInvalid: no title, a NUL byte, a value that is not JSON, or a text too long.
+        EntryInvalid: no title, a NUL byte, a value that is not JSON, or a text too long.
     """
     texts = _texts(content)
     for field, text, limit in texts:
         _check_text(field, text, limit)
     _check_text("all of a playbook", "".join(text for _, text, _ in texts), CONTENT_LIMIT)
     if not content.title.strip():
-        raise PlaybookInvalid("a playbook needs a title that says what it is for; got an empty one")
+        raise EntryInvalid("a playbook needs a title that says what it is for; got an empty one")
     if len(content.steps) > _MAX_STEPS or len(content.tags) > _MAX_TAGS:
-        raise PlaybookInvalid(
+        raise EntryInvalid(
             f"playbook {content.title!r} has {len(content.steps)} steps and {len(content.tags)} "
             f"tags; at most {_MAX_STEPS} and {_MAX_TAGS} are allowed. Split it in two"
         )
@@ -72,12 +72,12 @@ def parse_content(document: object) -> PlaybookContent:
     """Return the content that a JSON object from a file, an editor or an agent holds.
 
     Raises:
-        PlaybookInvalid: a field is missing, unknown or of the wrong type; the first is named.
+        EntryInvalid: a field is missing, unknown or of the wrong type; the first is named.
     """
     try:
         return _CONTENT.validate_python(document, extra="forbid")
     except ValidationError as error:
-        raise PlaybookInvalid(f"not a playbook: {first_problem(error)}") from error
+        raise EntryInvalid(f"not a playbook: {first_problem(error)}") from error
 
 
 def first_problem(error: ValidationError) -> str:
@@ -128,20 +128,15 @@ def embedding_text(title: str, use_case: str) -> str:
     return f"{title} — {use_case}" if use_case else title
 
 
-def passages(
-    title: str,
-    use_case: str,
-    process: str,
-    steps: Sequence[Mapping[str, object]],
-    lessons: Sequence[str],
-) -> list[str]:
+def passages(content: PlaybookContent, lessons: Sequence[str]) -> list[str]:
     """Return the texts of a playbook that are embedded: one if it is short.
 
     A long one is its title with the use case, then all its texts in passages that start with the
     title, up to `MAX_PASSAGES`.
     """
+    title, use_case = content.title, content.use_case
     head = embedding_text(title, use_case)
-    body = "\n".join((process, *map(step_text, steps), *lessons)).strip()
+    body = "\n".join((content.process, *map(step_text, content.steps), *lessons)).strip()
     whole = f"{head}\n{body}".strip()
     if len(whole) <= PASSAGE_LENGTH:
         return [whole]
@@ -150,9 +145,9 @@ def passages(
     return [head, *(f"{title}: {part}" for part in parts[: MAX_PASSAGES - 1])]
 
 
-def step_text(step: Mapping[str, object]) -> str:
-    """Return the text of a step, in its form as JSON, that is searched."""
-    return " ".join(str(step[name]) for name in ("action", "tool", "expected") if step.get(name))
+def step_text(step: PlaybookStep) -> str:
+    """Return the text of a step that is searched."""
+    return " ".join(filter(None, (step.action, step.tool, step.expected)))
 
 
 def normalized_digest(text: str) -> str:
@@ -203,7 +198,7 @@ def _texts(content: PlaybookContent) -> list[tuple[str, str, int]]:
 def _json_texts(field: str, value: object, depth: int = 0) -> Iterator[str]:
     """Yield each key, text and number of a JSON value."""
     if depth > _MAX_JSON_DEPTH or _is_unstorable_number(value):
-        raise PlaybookInvalid(
+        raise EntryInvalid(
             f"{field} is nested deeper than {_MAX_JSON_DEPTH} levels, or holds a number that JSON "
             "has no form for. Write it as text"
         )
@@ -229,11 +224,11 @@ def _is_unstorable_number(value: object) -> bool:
 
 def _check_text(field: str, text: str, limit: int) -> None:
     if len(text) > limit:
-        raise PlaybookInvalid(
+        raise EntryInvalid(
             f"{field} has {len(text):,} characters; at most {limit:,} are allowed. Shorten it"
         )
     if text != sanitize_text(text):
-        raise PlaybookInvalid(
+        raise EntryInvalid(
             f"{field} has a NUL byte or an unpaired surrogate: {text[:40]!r}. Remove it"
         )
 
@@ -249,19 +244,19 @@ def parse_json(text: str) -> object:
     """Return the value of a JSON text.
 
     Raises:
-        PlaybookInvalid: it is not JSON.
+        EntryInvalid: it is not JSON.
     """
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:  # also integers of more than 4,300 digits
-        raise PlaybookInvalid(f"not a playbook: {error}. Write it as a JSON object") from error
+        raise EntryInvalid(f"not a playbook: {error}. Write it as a JSON object") from error
 
 
 def parse_changes(text: str) -> PlaybookChanges:
     """Return an edited JSON document as changes of every field.
 
     Raises:
-        PlaybookInvalid: it is not a playbook.
+        EntryInvalid: it is not a playbook.
     """
     return PlaybookChanges(**vars(parse_content(parse_json(text))))
 

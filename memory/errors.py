@@ -3,10 +3,8 @@
 HarnessError
 ├── StaleUpdate                  exit 1   the entry was changed since it was read
 ├── BadInput
-│   ├── PlaybookInvalid          exit 2
-│   ├── PlaybookNotFound         exit 2
-│   ├── NoteInvalid              exit 2
-│   ├── NoteNotFound             exit 2
+│   ├── EntryInvalid             exit 2
+│   ├── EntryNotFound            exit 2
 │   └── AgentUnknown             exit 2
 └── Unavailable
     └── StoreUnavailable         exit 3   the database cannot be used
@@ -18,20 +16,12 @@ HarnessError
 from contracts.errors import BadInput, HarnessError, Unavailable
 
 
-class PlaybookInvalid(BadInput):
-    """A playbook, or a change of one, that cannot be stored."""
+class EntryInvalid(BadInput):
+    """A playbook, a note, an example, or a setting about them that cannot be stored."""
 
 
-class PlaybookNotFound(BadInput):
-    """No playbook has this id or slug."""
-
-
-class NoteInvalid(BadInput):
-    """A note, an example, or a setting of an agent that cannot be stored."""
-
-
-class NoteNotFound(BadInput):
-    """No note or example has this id."""
+class EntryNotFound(BadInput):
+    """No playbook, note or example has this id or slug."""
 
 
 class AgentUnknown(BadInput):

@@ -3,15 +3,16 @@
 Importing the same file again changes nothing. An entry that is newer here than in the file stays.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sqlalchemy import Column, Connection, delete, insert, update
+from sqlalchemy import Connection, insert
 
-from memory.content import content_json, content_of
+from memory.content import content_json, content_of, parse_content
 from memory.database import read_transaction
-from memory.errors import NoteNotFound
+from memory.entries import history, restore_entry
+from memory.errors import EntryNotFound
 from memory.export_lines import (
     AgentSettingsLine,
     EntryLine,
@@ -36,13 +37,8 @@ from memory.notes.store import list_note_types, notebook_transaction
 from memory.notes.types import Author, NoteType, ReviewFlag
 from memory.playbooks import executions, store
 from memory.playbooks.library import Library
-from memory.playbooks.write import (
-    PlaybookIdentity,
-    import_lessons,
-    insert_playbook,
-    update_playbook,
-)
-from memory.tables import entries, entry_versions, note_types, playbooks, versions
+from memory.playbooks.write import import_lessons, insert_playbook, update_playbook
+from memory.tables import entries, note_types
 from memory.types import Execution, Playbook
 
 
@@ -71,7 +67,7 @@ def export_store(library: Library) -> Iterator[str]:
     """
     with read_transaction(library.engine) as connection:
         for playbook in store.list_everything(connection):
-            yield export_line(playbook, store.history(connection, playbook.key))
+            yield export_line(playbook, history(connection, playbook.key, parse_content))
         for execution in reversed(executions.list_executions(connection)):
             yield export_line(execution)
         for note_type in list_note_types(connection):
@@ -79,9 +75,9 @@ def export_store(library: Library) -> Iterator[str]:
                 yield export_line(note_type)
         for settings in list_settings(connection):
             yield export_line(settings)
-        for row in connection.execute(note_store.select_entries().order_by(entries.c.key)).all():
-            entry = note_store.entry_from_row(row)
-            yield export_line(entry, note_store.entry_history(connection, entry.key))
+        query = note_store.select_entries().order_by(entries.c.key)
+        for entry in note_store.read_notes(connection, query, strict=True):
+            yield export_line(entry, note_store.note_history(connection, entry.key))
 
 
 def import_store(library: Library, book: Notebook, lines: Iterable[str]) -> Imported:
@@ -92,7 +88,7 @@ def import_store(library: Library, book: Notebook, lines: Iterable[str]) -> Impo
     that are not known here are counted; those that are pending here get the file's outcome.
 
     Raises:
-        PlaybookInvalid: a line was changed by hand; it is named.
+        EntryInvalid: a line was changed by hand; it is named.
         AgentUnknown: a note or an example is for an agent that does not exist here.
     """
     read = [read_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
@@ -123,8 +119,7 @@ def import_store(library: Library, book: Notebook, lines: Iterable[str]) -> Impo
                     if _import_execution(connection, execution, at, counts=counts):
                         done["executions"].append(execution.id)
                 case EntryLine():
-                    done[_import_entry(connection, book, line)].append(line.id)
-    book.embeddings.embed_missing()
+                    done[_import_entry(connection, line)].append(line.id)
     return Imported(**{how: tuple(names) for how, names in done.items()})
 
 
@@ -171,46 +166,32 @@ def _import_playbook(
     if here is not None and here.status == "archived":
         content = replace(content, status="archived")
     if here is None:
-        identity = PlaybookIdentity(line.id, line.slug)
-        here = insert_playbook(connection, content, source=line.source, at=at, identity=identity)
-        values = {
+        ids = {"id_": line.id, "slug": line.slug}
+        here = insert_playbook(connection, content, source=line.source, at=at, **ids)
+        columns = {
             **line.counts.model_dump(),
             "version": line.version,
             "created_at": line.created_at or at,
             "updated_at": line.updated_at or at,
             "last_used_at": line.last_used_at,
         }
-        connection.execute(update(playbooks).where(playbooks.c.key == here.key).values(**values))
         past = [{**one.model_dump(), "content": content_json(one.content)} for one in line.history]
-        _restore_versions(connection, versions.c.playbook_key, here.key, line.version, past)
+        restore_entry(connection, here.key, columns, past)
         how = "created"
-    elif content_of(here) == content:
-        how = "unchanged"
-    elif line.version > here.version:
-        update_playbook(connection, here, content, source="import", at=at, version=line.version)
-        how = "updated"
     else:
-        how = "kept"
+        how = _import_as(line.version, here.version, same=content_of(here) == content)
+        if how == "updated":
+            update_playbook(connection, here, content, source="import", at=at, version=line.version)
     lessons = [(lesson.text, lesson.run_id) for lesson in line.lessons]
     import_lessons(connection, here.key, lessons, at)
     return here, how
 
 
-def _restore_versions(
-    connection: Connection,
-    owner: "Column[int]",
-    key: int,
-    newest: int,
-    past: Sequence[dict[str, object]],
-) -> None:
-    """Replace the first version of a new playbook or entry by its exported history."""
-    table, is_own = owner.table, owner == key
-    if any(row["version"] == newest for row in past):
-        connection.execute(delete(table).where(is_own))
-    else:  # the export lacks the newest version: keep the one just made
-        connection.execute(update(table).where(is_own).values(version=newest))
-    if past:
-        connection.execute(insert(table), [{**row, owner.name: key} for row in past])
+def _import_as(version: int, here: int, *, same: bool) -> str:
+    """Return what an import does with an entry that is at version `here` of this store."""
+    if same:
+        return "unchanged"
+    return "updated" if version > here else "kept"
 
 
 def _import_execution(
@@ -232,49 +213,45 @@ def _import_execution(
     return executions.settle_execution(connection, execution.id, execution.outcome, at)
 
 
-def _import_entry(connection: Connection, book: Notebook, line: EntryLine) -> str:
+def _import_entry(connection: Connection, line: EntryLine) -> str:
     content, author = line.content, Author(line.author.kind, line.author.name)
     try:
         here = note_store.get_entry(connection, line.id)
-    except NoteNotFound:
-        flags = [ReviewFlag(flag.kind, flag.other, flag.why) for flag in line.flags]
-        new = note_store.insert_entry(
+    except EntryNotFound:
+        if store.by_id(connection, [line.id]):
+            return "kept"
+        new = note_store.insert_note(
             connection,
             content,
             author=author,
             at=line.updated_at,
             source_run=line.source_run,
             confidence=line.confidence,
-            flags=flags,
+            flags=[ReviewFlag(flag.kind, flag.other, flag.why) for flag in line.flags],
             evidence=line.evidence,
         )
-        # The id, times and versions are those of the export.
-        values = {"id": line.id, "version": line.version, "created_at": line.created_at}
-        connection.execute(update(entries).where(entries.c.key == new.key).values(**values))
+        columns = {"id": line.id, "slug": line.id, "version": line.version}
+        columns |= {"created_at": line.created_at}
         past: list[dict[str, object]] = [
             {
                 "version": one.version,
                 "at": one.at,
-                "author": one.author.kind,
-                "author_name": one.author.name,
+                "source": Author(one.author.kind, one.author.name).label,
                 "content": entry_content_json(one.content),
             }
             for one in line.history
         ]
-        _restore_versions(connection, entry_versions.c.entry_key, new.key, line.version, past)
+        restore_entry(connection, new.key, columns, past)
         return "created"
     if kind_of(here) != line.type:
         return "kept"
     if here.status == "Revoked":
         content = replace(content, status="Revoked")
-    # One less, because `update_entry` stores the next version.
-    wanted = replace(here, **vars(content), version=line.version - 1)
-    if entry_content_json(wanted) == entry_content_json(here):
-        return "unchanged"
-    if line.version <= here.version:
-        return "kept"
-    this = entries.c.key == here.key
-    connection.execute(update(entries).where(this).values(version=line.version - 1))
-    after = note_store.update_entry(connection, wanted, author=author, at=line.updated_at)
-    book.embeddings.save(connection, after, None, here)
-    return "updated"
+    wanted = replace(here, **vars(content))
+    same = entry_content_json(wanted) == entry_content_json(here)
+    how = _import_as(line.version, here.version, same=same)
+    if how == "updated":
+        note_store.update_note(
+            connection, wanted, author=author, at=line.updated_at, version=line.version
+        )
+    return how

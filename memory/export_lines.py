@@ -29,7 +29,7 @@ from memory.content import (
     to_json,
     validate_content,
 )
-from memory.errors import PlaybookInvalid
+from memory.errors import EntryInvalid
 from memory.notes.agent_settings import AgentSettings, check_settings
 from memory.notes.content import (
     check_agent_may_write,
@@ -40,15 +40,15 @@ from memory.notes.content import (
     kind_of,
 )
 from memory.notes.types import (
+    Author,
     AuthorKind,
     Entry,
-    EntryVersion,
     ExampleContent,
     NoteContent,
     NoteType,
 )
 from memory.playbooks.write import LESSON_LIMIT
-from memory.types import Execution, Playbook, PlaybookContent, PlaybookVersion
+from memory.types import EntryVersion, Execution, Playbook, PlaybookContent
 
 FORMAT = 4
 """Format 1 had playbooks only; 2 added executions and history; 3 approved failure texts; 4 notes,
@@ -203,21 +203,21 @@ def read_line(number: int, line: str) -> ExportLine:
     """Validate a line of an export file; `number` is named in the error.
 
     Raises:
-        PlaybookInvalid: the line was changed by hand, or is of a newer Harness.
+        EntryInvalid: the line was changed by hand, or is of a newer Harness.
     """
     try:
         document = json.loads(line)
         if isinstance(document, dict):
             found = document.get("format")
             if isinstance(found, int) and not 1 <= found <= FORMAT:
-                raise PlaybookInvalid(
+                raise EntryInvalid(
                     f"it has format {found}, and this Harness reads up to {FORMAT}: update Harness"
                 )
             if found != FORMAT:  # formats 1 to 3 name no type
                 document.setdefault("type", "execution" if "execution" in document else "playbook")
         return _LINE.validate_python(document, extra="forbid")
     except (BadInput, ValueError, RecursionError) as error:
-        raise PlaybookInvalid(
+        raise EntryInvalid(
             f"line {number} cannot be imported: {_problem(error)}. Nothing was imported. "
             "Use a file as `harness memory export` wrote it"
         ) from error
@@ -225,10 +225,9 @@ def read_line(number: int, line: str) -> ExportLine:
 
 def export_line(
     item: Playbook | Execution | NoteType | AgentSettings | Entry,
-    history: Iterable[PlaybookVersion] | Iterable[EntryVersion] = (),
+    history: Iterable[EntryVersion[object]] = (),
 ) -> str:
     """Return an item of the store as a line, a playbook or an entry with its history."""
-    versions = [to_json(version) for version in history]
     times = ("created_at", "updated_at")
     match item:
         case Playbook():
@@ -236,7 +235,8 @@ def export_line(
             document = to_json(
                 item, "id", "slug", "version", "source", "counts", "last_used_at", *times
             )
-            document |= {"content": content_json(item), "history": versions}
+            document |= {"content": content_json(item)}
+            document["history"] = [to_json(version) for version in history]
             document["lessons"] = [to_json(lesson, "text", "run_id") for lesson in item.lessons]
         case Execution():
             type_, document = "execution", {"execution": to_json(item)}
@@ -248,7 +248,15 @@ def export_line(
             type_ = kind_of(entry)
             facts = ("id", "version", "author", "source_run", "confidence", "flags", "evidence")
             document = to_json(entry, *facts, *times)
-            document |= {"content": entry_content_json(entry), "history": versions}
+            document["content"] = entry_content_json(entry)
+            document["history"] = [
+                {
+                    **to_json(version, "version", "at"),
+                    "author": to_json(Author.from_label(version.source)),
+                    "content": to_json(version.content),
+                }
+                for version in history
+            ]
     text = json.dumps({"format": FORMAT, "type": type_, **document}, ensure_ascii=False)
     return sanitize_text(text)  # a store of an older version may hold unpaired surrogates
 

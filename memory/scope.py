@@ -11,7 +11,7 @@ from hashlib import sha256
 from itertools import product, starmap
 from typing import NamedTuple
 
-from memory.errors import NoteInvalid
+from memory.errors import EntryInvalid
 
 ID_LIMIT = 255
 """Characters that the name of an agent, a user or a company may have."""
@@ -77,7 +77,7 @@ def validate_scope(scope: Scope) -> Scope:
     """Return the scope with trimmed ids in Unicode form NFC; an empty id becomes None.
 
     Raises:
-        NoteInvalid: an id is too long, or has characters that cannot be printed.
+        EntryInvalid: an id is too long, or has characters that cannot be printed.
     """
     return Scope(
         agent=_validate_id("agent", scope.agent),
@@ -90,12 +90,12 @@ def _validate_id(field: str, value: str | None) -> str | None:
     # Keyboards spell one name in several Unicode forms; viewer and note must agree on one.
     name = unicodedata.normalize("NFC", value or "").strip()
     if len(name) > ID_LIMIT:
-        raise NoteInvalid(
+        raise EntryInvalid(
             f"{field} {name[:20]!r}… has {len(name)} characters; at most {ID_LIMIT} are allowed"
         )
     # Direction marks would let one id look like another in lists.
     if not name.isprintable():
-        raise NoteInvalid(
+        raise EntryInvalid(
             f"{field} {name[:80]!r} has characters that cannot be printed: remove them"
         )
     return name or None

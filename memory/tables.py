@@ -52,48 +52,70 @@ def owner_column(name: str, owner: str, *, primary: bool = True) -> "Column[int]
     return Column(name, Integer, key, primary_key=primary, nullable=False)
 
 
-_playbook_key = partial(owner_column, "playbook_key", "playbooks.key")
-
-playbooks = Table(
-    "playbooks",
+entries = Table(
+    "entries",
     metadata,
     Column("key", Integer, primary_key=True, autoincrement=True),
     Column("id", String(36), nullable=False, unique=True),
+    Column("kind", String(8), nullable=False),
     Column("slug", String(120), nullable=False, unique=True),
-    Column("title", String(255), nullable=False),
-    Column("use_case", Text, nullable=False),
-    Column("process", Text, nullable=False),
-    Column("steps", JSON, nullable=False),
-    Column("notes", Text, nullable=False),
-    Column("category", String(255), nullable=False, index=True),
-    Column("tags", JSON, nullable=False),
-    Column("status", String(16), nullable=False, index=True),
+    Column("content", JSON, nullable=False),
     Column("version", Integer, nullable=False),
+    Column("source", String(255), nullable=False),
+    Column("source_run", String(64), index=True),
+    Column("created_at", Timestamp, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
+    # Copied from the content, for lists and searches:
+    Column("text", Text, nullable=False),
+    Column("output", Text, nullable=False, default=""),
+    Column("status", String(16), nullable=False),
+    Column("type", String(16), nullable=False, default=""),
+    Column("category", String(255), nullable=False, default=""),
+    Column("score", Integer),
+    Column("scope", String(32), nullable=False, default=""),
+    Column("agent", String(255)),
+    Column("user_id", String(255)),
+    Column("company", String(255)),
+    Column("expires_at", Timestamp),
+    Column("digest", String(32), nullable=False, default=""),
+    # What runs, the curator and reviews add:
     Column("successes", Integer, nullable=False, default=0),
     Column("partials", Integer, nullable=False, default=0),
     Column("failures", Integer, nullable=False, default=0),
-    Column("source", String(255), nullable=False),
-    Column("created_at", Timestamp, nullable=False),
-    Column("updated_at", Timestamp, nullable=False),
     Column("last_used_at", Timestamp),
+    Column("confidence", Integer),
+    Column("flags", JSON, nullable=False, default=list),
+    Column("evidence", Text, nullable=False, default=""),
+    Index("entries_by_kind", "kind", "key"),
+    Index("entries_by_category", "kind", "category"),
+    Index("entries_by_scope", "kind", "scope", "status"),
+    Index("entries_by_update", "kind", "updated_at"),
+    Index("entries_by_digest", "kind", "digest"),
     sqlite_autoincrement=True,  # keys are never reused: the vector index refers to them
 )
+"""Playbooks, notes and examples: the newest version of each.
+
+`slug` is a playbook's name, and the id of the others. `text` is a playbook's title, a note, or an
+example's input. `category` is a note's note type. `scope` is the key that `memory.scope` computes
+of agent, user and company. `source` is the author of the first version."""
+
+entry_versions = Table(
+    "entry_versions",
+    metadata,
+    owner_column("entry_key", "entries.key"),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("at", Timestamp, nullable=False),
+    Column("source", String(255), nullable=False),
+    Column("content", JSON, nullable=False),
+)
+
+_playbook_key = partial(owner_column, "playbook_key", "entries.key")
 
 playbook_tags = Table(
     "playbook_tags",
     metadata,
     _playbook_key(),
     Column("tag", String(255), primary_key=True),
-)
-
-versions = Table(
-    "playbook_versions",
-    metadata,
-    _playbook_key(),
-    Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("at", Timestamp, nullable=False),
-    Column("source", String(255), nullable=False),
-    Column("content", JSON, nullable=False),
 )
 
 lessons = Table(
@@ -105,8 +127,6 @@ lessons = Table(
     Column("digest", String(32), nullable=False),
     Column("run_id", String(64)),
     Column("at", Timestamp, nullable=False),
-    Column("model", String(255)),
-    Column("vector", LargeBinary),
     UniqueConstraint("playbook_key", "digest", name="one_lesson_once"),
 )
 
@@ -114,7 +134,7 @@ executions = Table(
     "executions",
     metadata,
     Column("id", String(36), primary_key=True),
-    Column("playbook_key", Integer, ForeignKey("playbooks.key", ondelete="CASCADE"), index=True),
+    Column("playbook_key", Integer, ForeignKey("entries.key", ondelete="CASCADE"), index=True),
     Column("playbook_version", Integer),
     Column("run_id", String(64), index=True),
     Column("agent", String(255), nullable=False),
@@ -129,21 +149,22 @@ executions = Table(
     UniqueConstraint("run_id", "playbook_key", name="one_execution_a_run"),
 )
 
-playbook_vectors = Table(
-    "passage_vectors",
+entry_vectors = Table(
+    "entry_vectors",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
-    _playbook_key(primary=False),
+    owner_column("entry_key", "entries.key", primary=False),
     Column("model", String(255), nullable=False),
     Column("dimensions", Integer, nullable=False),
     Column("digest", String(32), nullable=False, default=""),
+    Column("is_lesson", Boolean, nullable=False, default=False),
     Column("vector", LargeBinary, nullable=False),
-    Index("passages_by_playbook", "playbook_key"),
-    Index("passages_by_model", "model", "dimensions"),
+    Index("vectors_by_entry", "entry_key"),
+    Index("vectors_by_model", "model", "dimensions"),
     sqlite_autoincrement=True,  # ids are never reused: the vector index refers to them
 )
-"""Embeddings of `content.passages`, with the digest of the passage. Older versions
-embedded title and use case only: such a row has no digest, until a change or `reindex`."""
+"""Embeddings of the passages and lessons of a playbook, and of a note or an example; with the
+digest of the text. A vector of an older version has no digest, until a change or `reindex`."""
 
 embedding_models = Table(
     "embedding_models",
@@ -164,23 +185,23 @@ playbook_words = Table(
     sqlite_with_rowid=False,
 )
 
-outdated_playbooks = Table(
+outdated_entries = Table(
     "outdated",
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=True),
-    Column("playbook_key", Integer, nullable=False),
+    Column("entry_key", Integer, nullable=False),
     sqlite_autoincrement=True,
 )
-"""Changes of playbooks that have no number yet, see `last_changes`."""
+"""Changes of entries that have no number yet, see `last_changes`."""
 
 last_changes = Table(
     "last_changes",
     metadata,
-    Column("playbook_key", Integer, primary_key=True, autoincrement=False),
+    Column("entry_key", Integer, primary_key=True, autoincrement=False),
     Column("number", Integer, nullable=False, unique=True),
 )
-"""The number of the last change of each playbook, also of deleted ones. Numbers count over all
-playbooks; a vector index that has number n lacks the changes after n."""
+"""The number of the last change of each entry, also of deleted ones. Numbers count over all
+entries; a vector index that has number n lacks the changes after n."""
 
 store_ids = Table("store", metadata, Column("id", String(36), primary_key=True))
 """One row: the id that vector indexes are named after; a copied database keeps it."""
@@ -219,64 +240,6 @@ recalled_playbooks = Table(
 """Playbooks that a run's search found. `shown`: its prompt held the playbook, or would have if the
 run had not been held out. A playbook that only the agent itself found and read is `cited`."""
 
-
-entries = Table(
-    "entries",
-    metadata,
-    Column("key", Integer, primary_key=True, autoincrement=True),
-    Column("id", String(36), nullable=False, unique=True),
-    Column("kind", String(8), nullable=False),
-    Column("type", String(16), nullable=False),
-    Column("note_type", String(64), nullable=False),
-    Column("text", Text, nullable=False),
-    Column("output", Text, nullable=False),
-    Column("score", Integer),
-    Column("scope", String(32), nullable=False),
-    Column("agent", String(255)),
-    Column("user_id", String(255)),
-    Column("company", String(255)),
-    Column("status", String(16), nullable=False),
-    Column("expires_at", Timestamp),
-    Column("protection", String(16), nullable=False),
-    Column("confidence", Integer),
-    Column("flags", JSON, nullable=False),
-    Column("evidence", Text, nullable=False, default="", server_default=""),
-    Column("digest", String(32), nullable=False),
-    Column("author", String(16), nullable=False),
-    Column("author_name", String(255), nullable=False),
-    Column("source_run", String(64), index=True),
-    Column("version", Integer, nullable=False),
-    Column("created_at", Timestamp, nullable=False),
-    Column("updated_at", Timestamp, nullable=False),
-    Index("entries_by_scope", "kind", "scope", "status"),
-    Index("entries_by_update", "kind", "updated_at"),
-    Index("entries_by_digest", "kind", "digest"),
-    sqlite_autoincrement=True,
-)
-"""Notes and examples. `text` is the searchable text: the note, or the example's input. `scope` is
-the key that `memory.scope` computes of agent, user and company."""
-
-entry_versions = Table(
-    "entry_versions",
-    metadata,
-    owner_column("entry_key", "entries.key"),
-    Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("at", Timestamp, nullable=False),
-    Column("author", String(16), nullable=False),
-    Column("author_name", String(255), nullable=False),
-    Column("content", JSON, nullable=False),
-)
-
-entry_vectors = Table(
-    "entry_vectors",
-    metadata,
-    owner_column("entry_key", "entries.key"),
-    Column("model", String(255), nullable=False),
-    Column("dimensions", Integer, nullable=False),
-    Column("vector", LargeBinary, nullable=False),
-)
-"""Embeddings of `entries.text`. A revoked entry has none."""
-
 note_types = Table(
     "note_types",
     metadata,
@@ -295,14 +258,6 @@ agent_settings = Table(
     Column("settings", JSON, nullable=False),
     Column("updated_at", Timestamp, nullable=False),
 )
-
-generation = Table(
-    "notebook_generation",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("number", Integer, nullable=False),
-)
-"""One row, which every writer updates first: see `notebook_transaction`."""
 
 shown_entries = Table(
     "shown_entries",

@@ -5,16 +5,17 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import chain
 from math import inf, sqrt
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from contracts.chat import Embed
-from memory.errors import PlaybookInvalid
+from memory.errors import EntryInvalid
 
 PlaybookStatus = Literal["draft", "active", "archived"]
 Outcome = Literal["success", "partial", "failure", "pending", "neutral"]
 ResultGroup = Literal["proven", "promising", "untested", "failing"]
 SearchArm = Literal["words", "vectors"]
 Vector = Sequence[float]
+Content_co = TypeVar("Content_co", covariant=True)
 
 
 def _check_ranges(given: object, **ranges: tuple[float, float]) -> None:
@@ -23,7 +24,7 @@ def _check_ranges(given: object, **ranges: tuple[float, float]) -> None:
         value = getattr(given, name)
         if value is not None and not low <= value <= high:
             expected = f"from {low:g} to {high:g}" if high < inf else f"{low:g} or more"
-            raise PlaybookInvalid(f"{name} is {value}; it must be {expected}")
+            raise EntryInvalid(f"{name} is {value}; it must be {expected}")
 
 
 class Interval(NamedTuple):
@@ -158,13 +159,13 @@ class Playbook(PlaybookContent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaybookVersion:
-    """One version of a playbook's content."""
+class EntryVersion(Generic[Content_co]):
+    """One version of the content of a playbook, a note or an example. `source` is its author."""
 
     version: int
     at: datetime
     source: str
-    content: PlaybookContent
+    content: Content_co
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from contracts.errors import OptionInvalid
 from flows.config.settings import load_settings
 from flows.recall.library import configured_notebook
 from flows.runs.runs import find_run
-from memory.errors import NoteInvalid, StaleUpdate
+from memory.errors import EntryInvalid, StaleUpdate
 from memory.notes.content import (
     BASE_TYPES,
     ENTRY_STATUSES,
@@ -164,7 +164,7 @@ def list_entries(
     """Print the entries that match.
 
     Raises:
-        OptionInvalid, AgentUnknown, NoteInvalid, RunNotFound: a filter matches nothing because
+        OptionInvalid, AgentUnknown, EntryInvalid, RunNotFound: a filter matches nothing because
             its value does not exist.
     """
     for name, value in (("user", user), ("company", company)):
@@ -272,7 +272,7 @@ def _check_names(book: Notebook, where: EntryFilter) -> None:
         book.agent_settings(where.agent)
     names = [one.name for one in book.types.list()]
     if where.note_type is not None and where.note_type.lower() not in map(str.lower, names):
-        raise NoteInvalid(f"no note type {where.note_type!r}; note types: {', '.join(names)}")
+        raise EntryInvalid(f"no note type {where.note_type!r}; note types: {', '.join(names)}")
     if where.source_run is not None:
         find_run(load_settings().runs, where.source_run)
 
@@ -291,7 +291,8 @@ def _show(kind: EntryKind, ref: str, *, history: bool, as_json: bool) -> None:
         print_line(escape_invisible(line))
     for version in versions:
         when = f"{version.at:%Y-%m-%d %H:%M}"
-        print_line(f"version {version.version}, {when}, by {version.author.kind}")
+        source = escape_invisible(version.source)
+        print_line(f"version {version.version}, {when}, by {source}")
 
 
 def _edit_in_editor(book: Notebook, before: Entry, version: int | None) -> Entry | None:

@@ -22,7 +22,7 @@ from memory.content import (
     playbook_to_json,
     playbook_to_text,
 )
-from memory.errors import PlaybookNotFound
+from memory.errors import EntryNotFound
 from memory.playbooks.render import render_playbooks
 from memory.types import (
     Playbook,
@@ -305,7 +305,7 @@ def rm(
             print_result({"archived": slug}, f"archived {slug}", as_json)
             return
         if not library.delete(playbook):
-            raise PlaybookNotFound(f"no playbook {playbook!r}: `harness memory list` shows all")
+            raise EntryNotFound(f"no playbook {playbook!r}: `harness memory list` shows all")
     print_result({"deleted": True}, f"deleted {playbook}", as_json)
 
 

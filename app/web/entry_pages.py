@@ -24,7 +24,7 @@ from app.web.forms import (
 )
 from app.web.pages import redirect, render_page
 from flows.recall.library import configured_notebook
-from memory.errors import NoteNotFound
+from memory.errors import EntryNotFound
 from memory.notes.content import searchable_text
 from memory.notes.injection import render_example
 from memory.notes.notebook import Notebook
@@ -269,5 +269,5 @@ def _set_status(
 def _find(book: Notebook, ref: str, kind: EntryKind) -> Entry | None:
     try:
         return book.get(ref, kind)
-    except NoteNotFound:
+    except EntryNotFound:
         return None

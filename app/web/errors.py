@@ -19,9 +19,9 @@ from contracts.errors import (
     RunNotFound,
     Unavailable,
 )
-from memory.errors import AgentUnknown, NoteNotFound, PlaybookNotFound, StaleUpdate
+from memory.errors import AgentUnknown, EntryNotFound, StaleUpdate
 
-_NOT_FOUND = (RunNotFound, PlaybookNotFound, NoteNotFound, AgentUnknown, ApprovalNotFound)
+_NOT_FOUND = (RunNotFound, EntryNotFound, AgentUnknown, ApprovalNotFound)
 
 
 class Problem(BaseModel):

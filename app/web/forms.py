@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from app.web.errors import validation_message
 from contracts.errors import BadInput
-from memory.errors import NoteNotFound, PlaybookNotFound, StaleUpdate
+from memory.errors import EntryNotFound, StaleUpdate
 
 F = TypeVar("F", bound=BaseModel)
 
@@ -112,7 +112,7 @@ def change_selected(
             change(ref, int(version))
         except StaleUpdate:
             stale.append(repr(name(ref)[:60]))
-        except (NoteNotFound, PlaybookNotFound):
+        except EntryNotFound:
             stale.append("a deleted entry")
     if stale:
         raise StaleUpdate(

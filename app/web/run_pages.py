@@ -19,7 +19,7 @@ from flows.recall.library import configured_library, configured_notebook
 from flows.runs import runs
 from flows.runs.home import DIFF, TRAJECTORY
 from flows.runs.report import tools_line
-from memory.errors import NoteNotFound, PlaybookNotFound
+from memory.errors import EntryNotFound
 from memory.notes.notebook import Notebook
 from memory.notes.run_history import InjectedEntry
 from memory.notes.types import Entry
@@ -144,14 +144,14 @@ def _memory_values(report: RunReport) -> dict[str, object]:
 def _title(library: Library, ref: str) -> str:
     try:
         return library.get(ref).title
-    except PlaybookNotFound:
+    except EntryNotFound:
         return "(deleted)"
 
 
 def _find_entry(book: Notebook, injected: InjectedEntry) -> Entry | None:
     try:
         return book.get(injected.entry_id)
-    except NoteNotFound:
+    except EntryNotFound:
         return None
 
 

@@ -14,8 +14,9 @@ from memory.content import content_json, embedding_text, slugify
 from memory.database import write_transaction
 from memory.playbooks.bm25 import word_impacts
 from memory.playbooks.library import Library
-from memory.tables import outdated_playbooks, playbook_words, playbooks, versions
-from memory.tables import playbook_vectors as vector_table
+from memory.playbooks.write import playbook_columns
+from memory.tables import entries, entry_versions, outdated_entries, playbook_words
+from memory.tables import entry_vectors as vector_table
 from memory.types import PlaybookContent, PlaybookStep
 from providers import minilm
 
@@ -123,10 +124,10 @@ def fill(library: Library, made: Sequence[PlaybookContent], made_vectors: Sequen
     for start in range(0, len(made), 2_000):
         part = list(enumerate(made[start : start + 2_000], start + 1))
         with write_transaction(library.engine) as connection:
-            connection.execute(insert(playbooks), [_row(key, c, at) for key, c in part])
+            connection.execute(insert(entries), [_row(key, c, at) for key, c in part])
             history = [
                 {
-                    "playbook_key": k,
+                    "entry_key": k,
                     "version": 1,
                     "at": at,
                     "source": "bench",
@@ -134,7 +135,7 @@ def fill(library: Library, made: Sequence[PlaybookContent], made_vectors: Sequen
                 }
                 for k, c in part
             ]
-            connection.execute(insert(versions), history)
+            connection.execute(insert(entry_versions), history)
             spoken = [
                 {"word": word, "playbook_key": key, "impact": impact}
                 for key, c in part
@@ -143,7 +144,7 @@ def fill(library: Library, made: Sequence[PlaybookContent], made_vectors: Sequen
             connection.execute(insert(playbook_words), spoken)
             kept = [
                 {
-                    "playbook_key": key,
+                    "entry_key": key,
                     "model": model,
                     "dimensions": len(made_vectors[key - 1]),
                     "vector": made_vectors[key - 1].tobytes(),
@@ -151,9 +152,7 @@ def fill(library: Library, made: Sequence[PlaybookContent], made_vectors: Sequen
                 for key, _ in part
             ]
             connection.execute(insert(vector_table), kept)
-            connection.execute(
-                insert(outdated_playbooks), [{"playbook_key": key} for key, _ in part]
-            )
+            connection.execute(insert(outdated_entries), [{"entry_key": key} for key, _ in part])
     library.index.refresh()
 
 
@@ -184,8 +183,9 @@ def text(content: PlaybookContent) -> str:
 def _row(key: int, content: PlaybookContent, at: datetime) -> dict[str, object]:
     lot = random.Random(key)  # noqa: S311 - the same lots each time, no secret
     return {
-        **content_json(content),
+        **playbook_columns(content),
         "key": key,
+        "kind": "playbook",
         "id": str(uuid4()),
         "slug": f"{slugify(content.title)}-{key}",
         "version": 1,

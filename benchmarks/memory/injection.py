@@ -15,10 +15,9 @@ from benchmarks.memory import corpus
 from benchmarks.memory.surface import Times, timed, times
 from benchmarks.row import Row
 from contracts.agents import AGENTS, NATIVE
-from memory import scope
-from memory.content import normalized_digest
 from memory.notes.notebook import Notebook, open_notebook
-from memory.notes.store import notebook_transaction
+from memory.notes.store import note_columns, notebook_transaction
+from memory.notes.types import BaseType, ExampleContent, NoteContent
 from memory.scope import Scope
 from memory.tables import entries, entry_vectors
 from memory.types import Embedder
@@ -29,7 +28,7 @@ EXAMPLES = 5_000
 ROUNDS = 100
 LIMIT_MS = 500
 """A node of an agent takes minutes, so nobody notices less."""
-TYPES = ("Constraint", "Preference", "Issue", "Context")
+TYPES: tuple[BaseType, ...] = ("Constraint", "Preference", "Issue", "Context")
 ME = Scope(agent=NATIVE, user="user 1", company="company 1")
 
 
@@ -64,7 +63,8 @@ def fill(book: Notebook, *, spread: bool) -> None:
         for number, vector in enumerate(vectors, 1)
     ]
     with notebook_transaction(book.engine) as connection:
-        connection.execute(insert(entries), written)
+        for kind in (written[:NOTES], written[NOTES:]):
+            connection.execute(insert(entries), kind)
         connection.execute(insert(entry_vectors), kept)
 
 
@@ -99,30 +99,22 @@ def _entry(
     number: int, text: str, at: datetime, lot: random.Random, *, spread: bool
 ) -> dict[str, object]:
     note = number <= NOTES
-    kind = lot.choice(TYPES) if note else ""
     whose = _scope(lot) if spread else Scope()
+    content: NoteContent | ExampleContent = (
+        NoteContent(text=text, type=(kind := lot.choice(TYPES)), note_type=kind, scope=whose)
+        if note
+        else ExampleContent(
+            input=text, output=f"done as asked: {text}", score=lot.randrange(101), scope=whose
+        )
+    )
+    id_ = str(uuid4())
     return {
-        "id": str(uuid4()),
+        **note_columns(content),
+        "id": id_,
+        "slug": id_,
         "kind": "note" if note else "example",
-        "type": kind,
-        "note_type": kind,
-        "text": text,
-        "output": "" if note else f"done as asked: {text}",
-        "score": None if note else lot.randrange(101),
-        "scope": scope.scope_key(whose),
-        "agent": whose.agent,
-        "user_id": whose.user,
-        "company": whose.company,
-        "status": "Active",
-        "expires_at": None,
-        "protection": "Normal",
-        "confidence": None,
-        "flags": [],
-        "digest": normalized_digest(text),
-        "author": "person",
-        "author_name": "bench",
-        "source_run": None,
         "version": 1,
+        "source": "person bench",
         "created_at": at,
         "updated_at": at,
     }

@@ -115,7 +115,7 @@ def rate_run(run: str, score: int, *, by: str = "") -> RatingSaved:
 
     Raises:
         RunNotFound: no such run, or several.
-        NoteInvalid: the score is out of range.
+        EntryInvalid: the score is out of range.
     """
     settings, options = load_settings(), load_memory_settings()
     own = find_run(settings.runs, run)

@@ -23,10 +23,10 @@ from memory.curation.proposals import (
     review_flag,
 )
 from memory.database import exclusive_lock, read_transaction, write_transaction
-from memory.errors import NoteInvalid, NoteNotFound
+from memory.errors import EntryInvalid, EntryNotFound
 from memory.notes import store as note_store
 from memory.notes.content import searchable_text
-from memory.notes.note_vectors import find_near_duplicates
+from memory.notes.near_duplicates import find_near_duplicates
 from memory.notes.notebook import Notebook
 from memory.notes.search import list_visible
 from memory.notes.types import Author, Entry, EntryContent, EntryFilter, ReviewFlag
@@ -201,7 +201,7 @@ class _Curation:
             return RejectedFinding(finding.summary, reason)
         try:
             return self._add(reviewed, finding)
-        except NoteInvalid as error:
+        except EntryInvalid as error:
             return RejectedFinding(finding.summary, str(error))
 
     def _same(self, content: EntryContent) -> Entry | None:
@@ -217,10 +217,12 @@ class _Curation:
     def _add(self, reviewed: ReviewedFinding, finding: CurationFinding) -> Entry:
         content = reviewed.content
         flags: dict[str, ReviewFlag] = {}
-        vector = self.book.embeddings.vector_for(content)
-        if vector is not None and self.book.embedder is not None:
+        self.book.index.embed_changes()
+        vectors = self.book.index.embed([searchable_text(content)])
+        if vectors and vectors[0]:  # empty: the model refuses this text
+            model = self.book.index.model or ""
             with read_transaction(self.book.engine) as connection:
-                near = find_near_duplicates(connection, content, vector, self.book.embedder.name)
+                near = find_near_duplicates(connection, content, vectors[0], model)
             flags = {one.entry.id: review_flag(content, one) for one in near}
         for number in finding.contradicts:
             if 0 < number <= len(self.known):
@@ -236,7 +238,7 @@ class _Curation:
         )
         for flag in flags.values():
             if flag.kind == "contradicts":
-                with suppress(NoteNotFound):  # removed since
+                with suppress(EntryNotFound):  # removed since
                     self.book.add_flag(flag.other, ReviewFlag("contradicts", entry.id, flag.why))
         return entry
 

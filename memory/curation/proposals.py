@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from contracts.agents import NATIVE
 from memory.notes.content import searchable_text
-from memory.notes.note_vectors import NearDuplicate
+from memory.notes.near_duplicates import NearDuplicate
 from memory.notes.types import (
     AGENT_WRITABLE_TYPES,
     BaseType,

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, insert, select, update
 
-from memory.errors import AgentUnknown, NoteInvalid, StaleUpdate
+from memory.errors import AgentUnknown, EntryInvalid, StaleUpdate
 from memory.notes.content import match_word
 from memory.tables import agent_settings
 
@@ -66,7 +66,7 @@ def save_settings(connection: Connection, wanted: AgentSettings, at: datetime) -
     """Save and return the settings, if the stored version is still `wanted.version`.
 
     Raises:
-        NoteInvalid: a number is out of range, or a strategy is unknown.
+        EntryInvalid: a number is out of range, or a strategy is unknown.
         StaleUpdate: the settings were changed since; nothing is written.
     """
     wanted = check_settings(wanted)
@@ -89,12 +89,12 @@ def check_settings(wanted: AgentSettings) -> AgentSettings:
     """Return the settings with both strategies in their canonical spelling.
 
     Raises:
-        NoteInvalid: names the number that is out of range, or lists the strategies.
+        EntryInvalid: names the number that is out of range, or lists the strategies.
     """
     for name, (least, most) in _RANGES.items():
         number = getattr(wanted, name)
         if not least <= number <= most:
-            raise NoteInvalid(f"{name} is {number}; it must be from {least} to {most}")
+            raise EntryInvalid(f"{name} is {number}; it must be from {least} to {most}")
     return replace(
         wanted,
         note_strategy=match_word("note strategy", wanted.note_strategy, get_args(NoteStrategy)),

@@ -2,13 +2,13 @@
 
 import json
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from memory.content import first_problem, normalized_digest, sanitize_text, to_json
-from memory.errors import NoteInvalid
+from memory.errors import EntryInvalid
 from memory.notes.types import (
     AGENT_WRITABLE_TYPES,
     BaseType,
@@ -46,7 +46,7 @@ def check_content(content: C) -> C:
     """Return the content as it is stored: trimmed, with every word in its canonical spelling.
 
     Raises:
-        NoteInvalid: a text is empty, too long or cannot be stored, or a value is out of range.
+        EntryInvalid: a text is empty, too long or cannot be stored, or a value is out of range.
     """
     checked = replace(
         content,
@@ -74,10 +74,10 @@ def check_agent_may_write(content: EntryContent) -> None:
     """Refuse a note that instructs: agents may only describe.
 
     Raises:
-        NoteInvalid: it is a Constraint or a Preference.
+        EntryInvalid: it is a Constraint or a Preference.
     """
     if isinstance(content, NoteContent) and content.type not in AGENT_WRITABLE_TYPES:
-        raise NoteInvalid(
+        raise EntryInvalid(
             f"an agent cannot write a {content.type}, because that type instructs other agents. "
             f"It may write {', '.join(AGENT_WRITABLE_TYPES)}; a person writes the rest"
         )
@@ -87,25 +87,29 @@ def check_run_id(run_id: str | None) -> None:
     """Refuse a text that cannot be the id of a run.
 
     Raises:
-        NoteInvalid: it is too long, or contains unprintable characters.
+        EntryInvalid: it is too long, or contains unprintable characters.
     """
     if run_id is not None and not (run_id.isprintable() and len(run_id) <= NAME_LIMIT):
-        raise NoteInvalid(f"no run has the id {run_id[:80]!r}: `harness runs list` shows them")
+        raise EntryInvalid(f"no run has the id {run_id[:80]!r}: `harness runs list` shows them")
 
 
 def check_note_type(wanted: NoteType) -> NoteType:
     """Return the note type as it is stored.
 
     Raises:
-        NoteInvalid: the name, the priority or the description is not valid.
+        EntryInvalid: the name, the priority or the description is not valid.
     """
     name = " ".join(check_text("a note type's name", wanted.name, NAME_LIMIT).split())
     if not name.isprintable():
-        raise NoteInvalid(f"note type {name!r} contains unprintable characters")
+        raise EntryInvalid(f"note type {name!r} contains unprintable characters")
     if not 0 <= wanted.priority <= 1_000:
-        raise NoteInvalid(f"priority {wanted.priority} of note type {name!r} is not from 0 to 1000")
+        raise EntryInvalid(
+            f"priority {wanted.priority} of note type {name!r} is not from 0 to 1000"
+        )
     if len(wanted.description) > NOTE_LIMIT:
-        raise NoteInvalid(f"note type {name!r} has a description of over {NOTE_LIMIT:,} characters")
+        raise EntryInvalid(
+            f"note type {name!r} has a description of over {NOTE_LIMIT:,} characters"
+        )
     return replace(
         wanted,
         name=name,
@@ -118,10 +122,10 @@ def check_score(score: int) -> int:
     """Return the score.
 
     Raises:
-        NoteInvalid: it is not a number from 0 to 100.
+        EntryInvalid: it is not a number from 0 to 100.
     """
     if isinstance(score, bool) or not 0 <= score <= 100:
-        raise NoteInvalid(f"score {score!r} is out of range: 0 is useless, 100 is perfect")
+        raise EntryInvalid(f"score {score!r} is out of range: 0 is useless, 100 is perfect")
     return score
 
 
@@ -129,26 +133,26 @@ def match_word(field: str, text: str, words: tuple[Word, ...]) -> Word:
     """Return the word that `text` spells in any case.
 
     Raises:
-        NoteInvalid: lists the words.
+        EntryInvalid: lists the words.
     """
     for word in words:
         if word.lower() == text.strip().lower():
             return word
-    raise NoteInvalid(f"no {field} {text!r}; there are {', '.join(words)}")
+    raise EntryInvalid(f"no {field} {text!r}; there are {', '.join(words)}")
 
 
 def check_text(field: str, text: str, limit: int) -> str:
     """Return the text without surrounding white space.
 
     Raises:
-        NoteInvalid: it is empty, longer than `limit`, or not storable in every database.
+        EntryInvalid: it is empty, longer than `limit`, or not storable in every database.
     """
     if not text.strip():
-        raise NoteInvalid(f"{field} cannot be empty: write what an agent should know")
+        raise EntryInvalid(f"{field} cannot be empty: write what an agent should know")
     if len(text) > limit:
-        raise NoteInvalid(f"{field} has {len(text):,} characters; the limit is {limit:,}")
+        raise EntryInvalid(f"{field} has {len(text):,} characters; the limit is {limit:,}")
     if "\0" in text or text != sanitize_text(text):
-        raise NoteInvalid(
+        raise EntryInvalid(
             f"{field} contains a NUL byte or half a character: {text[:40]!r}. Remove it"
         )
     return text.strip()
@@ -205,15 +209,15 @@ def parse_edited_json(text: str, kind: EntryKind, before: EntryContent) -> Entry
     """Return the content of a person's JSON; fields that it omits keep their value in `before`.
 
     Raises:
-        NoteInvalid: it is not JSON, or not content of that kind; names the first fault.
+        EntryInvalid: it is not JSON, or not content of that kind; names the first fault.
     """
     expected = "a note" if kind == "note" else "an example"
     try:
         return _parse(_merge(before, json.loads(text)), kind)
     except json.JSONDecodeError as error:
-        raise NoteInvalid(f"not {expected}: {error}. Write it as a JSON object") from error
+        raise EntryInvalid(f"not {expected}: {error}. Write it as a JSON object") from error
     except ValidationError as error:
-        raise NoteInvalid(f"not {expected}: {first_problem(error)}") from error
+        raise EntryInvalid(f"not {expected}: {first_problem(error)}") from error
 
 
 def _merge(before: EntryContent, edited: object) -> object:
@@ -236,5 +240,5 @@ def _parse(document: object, kind: EntryKind) -> EntryContent:
 
 def _with_time_zone(moment: datetime | None) -> datetime | None:
     if moment is not None and moment.tzinfo is None:
-        raise NoteInvalid(f"moment {moment} has no time zone: write it as 2026-01-31T12:00+00:00")
-    return moment
+        raise EntryInvalid(f"moment {moment} has no time zone: write it as 2026-01-31T12:00+00:00")
+    return moment and moment.astimezone(UTC)

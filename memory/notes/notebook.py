@@ -13,7 +13,8 @@ from typing import Literal, TypedDict, Unpack, overload
 from sqlalchemy import Engine, delete
 
 from memory.database import open_database, read_transaction
-from memory.errors import NoteInvalid, StaleUpdate
+from memory.entries import stale_update
+from memory.errors import EntryInvalid
 from memory.notes import search, store
 from memory.notes.agent_settings import (
     AgentSettings,
@@ -24,7 +25,6 @@ from memory.notes.agent_settings import (
 )
 from memory.notes.content import C, check_agent_may_write, check_content, check_run_id
 from memory.notes.injection import Injection, inject
-from memory.notes.note_vectors import NoteEmbedder
 from memory.notes.run_history import RunHistory
 from memory.notes.store import PERSON, NoteTypes, notebook_transaction
 from memory.notes.types import (
@@ -33,16 +33,16 @@ from memory.notes.types import (
     EntryContent,
     EntryFilter,
     EntryKind,
-    EntryVersion,
     Example,
     ExampleContent,
     Note,
     NoteContent,
     ReviewFlag,
 )
+from memory.playbooks.index import PlaybookIndex
 from memory.scope import Scope, validate_scope
 from memory.tables import entries
-from memory.types import Embedder
+from memory.types import Embedder, EntryVersion
 
 Clock = Callable[[], datetime]
 
@@ -83,7 +83,7 @@ class Notebook:
     """Stores notes, examples and the settings of agents; decides what each agent is given.
 
     A `ref` is an id or its first characters. Other parts: the note `types`, the history of
-    `runs`, and the `embeddings` by which entries are found.
+    `runs`, and the `index` that embeds what was changed.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Notebook:
         self.clock = clock
         self.types = NoteTypes(engine)
         self.runs = RunHistory(engine, clock)
-        self.embeddings = NoteEmbedder(engine, embedder)
+        self.index = PlaybookIndex(engine, None, embedder)
 
     @overload
     def add(self, content: NoteContent, **info: Unpack[_EntryInfo]) -> Note: ...
@@ -107,7 +107,7 @@ class Notebook:
         """Store a new note or example. Unless its author is a person, it is Pending and Normal.
 
         Raises:
-            NoteInvalid: it or its run is not valid, or an agent wrote a note that instructs.
+            EntryInvalid: it or its run is not valid, or an agent wrote a note that instructs.
             AgentUnknown: its scope names an unknown agent.
         """
         content = self._checked(content)
@@ -117,13 +117,8 @@ class Notebook:
             content = replace(content, status="Pending", protection="Normal")
         if author.kind == "agent":
             check_agent_may_write(content)
-        # Embedded before the transaction: a model may take seconds, in which no other process
-        # could write.
-        vector = self.embeddings.vector_for(content)
         with notebook_transaction(self.engine) as connection:
-            entry = store.insert_entry(connection, content, at=self.clock(), **info)
-            self.embeddings.save(connection, entry, vector)
-        return entry
+            return store.insert_note(connection, content, at=self.clock(), **info)
 
     @overload
     def get(self, ref: str, kind: Literal["note"]) -> Note: ...
@@ -135,7 +130,7 @@ class Notebook:
         """Return the note or example.
 
         Raises:
-            NoteNotFound: there is none of that kind.
+            EntryNotFound: there is none of that kind.
         """
         with read_transaction(self.engine) as connection:
             return store.get_entry(connection, ref, kind)
@@ -166,22 +161,19 @@ class Notebook:
         """Store a changed entry as a new version: `edit(replace(entry, text="…"))`.
 
         Raises:
-            NoteInvalid, NoteNotFound, AgentUnknown. NoteInvalid too if the author is an agent, or
-                is not a person and the entry would be Active: only people decide what agents are
-                given.
+            EntryInvalid, EntryNotFound, AgentUnknown. EntryInvalid too if the author is an agent,
+                or is not a person and the entry would be Active: only people decide what agents
+                are given.
             StaleUpdate: the entry was changed after `wanted` was read.
         """
         wanted = self._checked(wanted)
         if author.kind == "agent":
-            raise NoteInvalid("an agent cannot change notes or examples: it may write a new note")
+            raise EntryInvalid("an agent cannot change notes or examples: it may write a new note")
         if author.kind != "person" and wanted.status == "Active":
-            raise NoteInvalid("only a person makes a note or an example Active, or changes one")
-        # Before the transaction, as in `add`.
-        vector = self.embeddings.vector_for_change(wanted)
+            raise EntryInvalid("only a person makes a note or an example Active, or changes one")
         with notebook_transaction(self.engine) as connection:
             before = store.get_entry(connection, wanted.id)
-            entry = store.update_entry(connection, wanted, author=author, at=self.clock())
-            self.embeddings.save(connection, entry, vector, before)
+            entry = store.update_note(connection, wanted, author=author, at=self.clock())
             if entry.status != before.status and entry.status == "Revoked":
                 store.delete_flags_about(connection, entry)
             elif entry.status != before.status and entry.status == "Active":
@@ -193,7 +185,7 @@ class Notebook:
         """Restore the content before the last change, as a new version.
 
         Raises:
-            NoteInvalid: it was never changed.
+            EntryInvalid: it was never changed.
             StaleUpdate: its version is not `seen`.
         """
         with read_transaction(self.engine) as connection:
@@ -206,7 +198,7 @@ class Notebook:
         """Make an entry Active and clear its review flags.
 
         Raises:
-            NoteInvalid: the author is not a person.
+            EntryInvalid: the author is not a person.
         """
         entry = self.get(ref)
         if entry.status != "Active":
@@ -221,11 +213,11 @@ class Notebook:
         """Make an entry Revoked: agents are no longer given it, and its history stays.
 
         Raises:
-            NoteInvalid: it is Protected, and the author is not a person.
+            EntryInvalid: it is Protected, and the author is not a person.
         """
         entry = self.get(ref)
         if entry.protection == "Protected" and author.kind != "person":
-            raise NoteInvalid(f"{entry.id} is Protected: only a person can revoke it")
+            raise EntryInvalid(f"{entry.id} is Protected: only a person can revoke it")
         if entry.status == "Revoked":
             return entry
         return self.edit(replace(entry, status="Revoked"), author=author)
@@ -234,24 +226,21 @@ class Notebook:
         """Delete an entry with its history, and return it.
 
         Raises:
-            NoteNotFound: there is none.
+            EntryNotFound: there is none.
             StaleUpdate: its version is not `seen`.
         """
         with notebook_transaction(self.engine) as connection:
             entry = store.get_entry(connection, ref)
             if seen not in (None, entry.version):
-                raise StaleUpdate(
-                    f"{entry.id} is at version {entry.version} now, and you saw version {seen}: it "
-                    "was not deleted. Read it again"
-                )
+                raise stale_update(entry.id, seen or 0, entry.version)
             connection.execute(delete(entries).where(entries.c.key == entry.key))
             store.delete_flags_about(connection, entry)
         return entry
 
-    def history(self, ref: str) -> Sequence[EntryVersion]:
+    def history(self, ref: str) -> Sequence[EntryVersion[EntryContent]]:
         """Return every version, the newest first."""
         with read_transaction(self.engine) as connection:
-            return store.entry_history(connection, store.get_entry(connection, ref).key)
+            return store.note_history(connection, store.get_entry(connection, ref).key)
 
     def add_flag(self, ref: str, flag: ReviewFlag) -> None:
         """Add a review flag to an entry. This makes no new version."""
@@ -273,7 +262,7 @@ class Notebook:
         """Store changed settings: `save_agent_settings(replace(settings, max_notes=3))`.
 
         Raises:
-            AgentUnknown, NoteInvalid.
+            AgentUnknown, EntryInvalid.
             StaleUpdate: the settings were changed after `wanted` was read.
         """
         check_agent(wanted.agent, self.agents)
@@ -289,11 +278,12 @@ class Notebook:
 
         Raises:
             AgentUnknown: the viewer names an unknown agent.
-            NoteInvalid: one of the viewer's ids is not valid.
+            EntryInvalid: one of the viewer's ids is not valid.
         """
         viewer = validate_scope(viewer)
         if viewer.agent is not None:
             check_agent(viewer.agent, self.agents)
+        self.index.embed_changes()
         return inject(
             self.engine,
             self.embedder,

@@ -86,7 +86,7 @@ class RunHistory:
         """Store a person's rating of a run, replacing an earlier one.
 
         Raises:
-            NoteInvalid: the score is not from 0 to 100.
+            EntryInvalid: the score is not from 0 to 100.
         """
         made = RunRating(run_id, check_score(score), by, self.clock())
         row = {"run_id": run_id, "score": made.score, "author_name": by, "at": made.at}

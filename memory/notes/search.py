@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, select
 
 from memory.notes.agent_settings import ExampleStrategy, NoteStrategy
-from memory.notes.store import entries_by_key, entry_from_row, select_entries
+from memory.notes.store import entries_by_key, read_notes, select_entries
 from memory.notes.types import ALWAYS_RELEVANT_TYPES, Entry, EntryFilter, EntryKind
 from memory.scope import Scope, scope_key, scope_level, visible_scopes
 from memory.tables import entries, entry_vectors, note_types
@@ -124,7 +124,7 @@ class NoteSearch:
             entry_vectors.c.model == self.model,
             entry_vectors.c.dimensions == length,
         )
-        joined = entries.outerjoin(note_types, note_types.c.name == entries.c.note_type)
+        joined = entries.outerjoin(note_types, note_types.c.name == entries.c.category)
         query = select(
             entries.c.key,
             entries.c.scope,
@@ -186,9 +186,9 @@ def list_visible(
     levels = {scope_key(scope): scope_level(scope) for scope in visible_scopes(viewer)}
     level = case(levels, value=entries.c.scope)
     priority = func.coalesce(note_types.c.priority, 0).desc()
-    query = select_entries().where(*_visible(kind, viewer, at))
+    query = select_entries(kind).where(*_visible(kind, viewer, at))
     query = query.order_by(level, priority, *_order_columns(order)).limit(limit)
-    return [entry_from_row(row) for row in connection.execute(query)]
+    return read_notes(connection, query)
 
 
 def _visible(kind: EntryKind, viewer: Scope, at: datetime) -> list[ColumnElement[bool]]:
@@ -213,9 +213,9 @@ def _order_columns(order: Order) -> list[ColumnElement[object]]:
 
 def list_entries(connection: Connection, kind: EntryKind, where: EntryFilter) -> list[Entry]:
     """Return one page of the entries that match the filter, in its order."""
-    query = select_entries().where(*_conditions(kind, where)).order_by(*_order(where))
+    query = select_entries(kind).where(*_conditions(kind, where)).order_by(*_order(where))
     query = query.limit(where.limit).offset(where.offset)
-    return [entry_from_row(row) for row in connection.execute(query)]
+    return read_notes(connection, query)
 
 
 def count_entries(connection: Connection, kind: EntryKind, where: EntryFilter) -> int:
@@ -229,12 +229,11 @@ def _conditions(kind: EntryKind, where: EntryFilter) -> list[ColumnElement[bool]
     values = {
         "status": where.status,
         "type": where.type,
-        "note_type": where.note_type,
+        "category": where.note_type,
         "agent": where.agent,
         "user_id": where.user,
         "company": where.company,
         "source_run": where.source_run,
-        "author": where.author,
     }
     conditions = [columns[name] == value for name, value in values.items() if value is not None]
     scope_columns = {"agent": columns.agent, "user": columns.user_id, "company": columns.company}
@@ -242,6 +241,8 @@ def _conditions(kind: EntryKind, where: EntryFilter) -> list[ColumnElement[bool]
         conditions += [column.is_(None) for column in scope_columns.values()]
     elif where.scope_kind is not None:
         conditions.append(scope_columns[where.scope_kind].is_not(None))
+    if where.author is not None:
+        conditions.append((columns.source + " ").startswith(f"{where.author} "))
     if where.flagged is not None:
         has_none = func.length(func.cast(columns.flags, columns.text.type)) <= 2  # the JSON is []
         conditions.append(~has_none if where.flagged else has_none)
@@ -256,7 +257,7 @@ def _order(where: EntryFilter) -> list[ColumnElement[object]]:
     by: dict[str, list[ColumnElement[object]]] = {
         "updated": [columns.updated_at],
         "created": [columns.created_at],
-        "type": [columns.type, columns.note_type],
+        "type": [columns.type, columns.category],
         "status": [columns.status],
         "score": [columns.score],
         "text": [func.lower(columns.text)],

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from pydantic import TypeAdapter
+
 from memory.scope import EVERYONE, Scope
 
 EntryKind = Literal["note", "example"]
@@ -22,12 +24,26 @@ AGENT_WRITABLE_TYPES: tuple[BaseType, ...] = ("Context", "Example", "Issue")
 """Types that describe. The other types instruct, so agents must not write them."""
 
 
+_AUTHOR_KIND: TypeAdapter[AuthorKind] = TypeAdapter(AuthorKind)
+
+
 @dataclass(frozen=True)
 class Author:
     """Author of a version. `name` is a user, an agent, or the curator's model."""
 
     kind: AuthorKind = "person"
     name: str = ""
+
+    @property
+    def label(self) -> str:
+        """The author as text, in the form in which it is stored."""
+        return f"{self.kind} {self.name}".strip()[:255]
+
+    @classmethod
+    def from_label(cls, label: str) -> "Author":
+        """Return the author of a stored text."""
+        kind, _, name = label.partition(" ")
+        return cls(_AUTHOR_KIND.validate_python(kind), name)
 
 
 @dataclass(frozen=True)
@@ -103,16 +119,6 @@ class Example(ExampleContent, EntryRecord):
 
 EntryContent = NoteContent | ExampleContent
 Entry = Note | Example
-
-
-@dataclass(frozen=True, kw_only=True)
-class EntryVersion:
-    """One version in the history of a note or an example."""
-
-    version: int
-    at: datetime
-    author: Author
-    content: EntryContent
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from memory.playbooks.store import filter_conditions
-from memory.tables import playbook_words, playbooks
+from memory.tables import entries, playbook_words
 from memory.types import PlaybookContent, PlaybookFilter
 
 MAX_PLAYBOOKS_PER_WORD = 1_000
@@ -59,10 +59,19 @@ class WordMatches(NamedTuple):
 
 
 def search_words(
-    connection: Connection, query: Sequence[str], where: PlaybookFilter, *, among: int, limit: int
+    connection: Connection,
+    query: Sequence[str],
+    where: PlaybookFilter,
+    *,
+    among: int,
+    last_key: int,
+    limit: int,
 ) -> WordMatches:
-    """Return the best playbooks for these words; the store holds `among` playbooks."""
-    weights = _weights(connection, query, among) if query else {}
+    """Return the best playbooks for these words.
+
+    The store holds `among` playbooks, with keys up to `last_key`.
+    """
+    weights = _weights(connection, query, among, last_key) if query else {}
     total = sum(weight for weight, _ in weights.values())
     used = {
         word: weight
@@ -79,22 +88,23 @@ def search_words(
 
 
 def _weights(
-    connection: Connection, query: Sequence[str], total: int
+    connection: Connection, query: Sequence[str], total: int, last_key: int
 ) -> dict[str, tuple[float, bool]]:
     """Return each word's inverse document frequency, and whether any playbook has the word."""
     values = {f"word{number}": word for number, word in enumerate(query)}
     rows = connection.execute(_counted(len(query)), values)
-    frequencies = {row.word: _frequency(row.number, row.last, total) for row in rows}
+    frequencies = {row.word: _frequency(row.number, row.last, last_key) for row in rows}
     return {
-        word: (log(1 + (total - n + 0.5) / (n + 0.5)), n > 0) for word, n in frequencies.items()
+        word: (log(1 + (max(0, total - n) + 0.5) / (n + 0.5)), n > 0)
+        for word, n in frequencies.items()
     }
 
 
-def _frequency(number: int, last_key: int | None, total: int) -> float:
+def _frequency(number: int, last: int | None, last_key: int) -> float:
     """Estimate how many playbooks have a word, from the density among the first of them."""
-    if last_key is None or number < MAX_PLAYBOOKS_PER_WORD:
+    if last is None or number < MAX_PLAYBOOKS_PER_WORD:
         return number
-    return number * total / last_key
+    return number * last_key / last
 
 
 # Statements are cached by shape: building one in SQLAlchemy takes longer than running it.
@@ -111,7 +121,7 @@ def _scores_of_word(number: int, where: PlaybookFilter) -> "Select[tuple[int, fl
     columns = playbook_words.c
     weight = bindparam(f"weight{number}", type_=Float)
     query = select(columns.playbook_key, (columns.impact * weight).label("score"))
-    query = query.join(playbooks, playbooks.c.key == columns.playbook_key)
+    query = query.join(entries, entries.c.key == columns.playbook_key)
     query = query.where(columns.word == bindparam(f"word{number}"), *filter_conditions(where))
     return query.order_by(columns.impact.desc()).limit(MAX_PLAYBOOKS_PER_WORD)
 

@@ -26,10 +26,10 @@ from sqlalchemy.exc import IntegrityError
 
 from memory.content import sanitize_text, to_json
 from memory.database import lock_until_commit
-from memory.errors import PlaybookInvalid
+from memory.errors import EntryInvalid
 from memory.playbooks.usefulness import WINDOW, RecentOutcomes, weigh_outcomes
 from memory.playbooks.write import missing_lessons
-from memory.tables import executions, playbooks, recalls, versions
+from memory.tables import entries, entry_versions, executions, recalls
 from memory.types import Execution, Outcome, Reflection, StepResult
 
 OUTPUT_LIMIT = 4_000
@@ -70,7 +70,7 @@ def import_execution(
     """Insert an execution without counting it; return False if it is already recorded.
 
     Raises:
-        PlaybookInvalid: its id or run id has a NUL byte or is too long.
+        EntryInvalid: its id or run id has a NUL byte or is too long.
     """
     _check_id("id", execution.id, 36)
     _check_id("run_id", execution.run_id or "", 64)
@@ -230,17 +230,19 @@ def approve_failures(connection: Connection, key: int, texts: Sequence[str]) -> 
 def _version_at(connection: Connection, key: int, at: datetime | None) -> int | None:
     """Return a playbook's version at this time, or its present one."""
     if at is not None:
-        before = (versions.c.playbook_key == key, versions.c.at <= at)
-        found = connection.execute(select(func.max(versions.c.version)).where(*before)).scalar()
+        before = (entry_versions.c.entry_key == key, entry_versions.c.at <= at)
+        found = connection.execute(
+            select(func.max(entry_versions.c.version)).where(*before)
+        ).scalar()
         if found:
             return int(found)
-    now = connection.execute(select(playbooks.c.version).where(playbooks.c.key == key)).scalar()
+    now = connection.execute(select(entries.c.version).where(entries.c.key == key)).scalar()
     return None if now is None else int(now)
 
 
 def _check_id(field: str, id_: str, limit: int) -> None:
     if len(id_) > limit or id_ != sanitize_text(id_):
-        raise PlaybookInvalid(
+        raise EntryInvalid(
             f"the {field} of an execution has at most {limit} characters, no NUL byte and no "
             f"unpaired surrogate; got {id_[:80]!r}"
         )
@@ -264,8 +266,8 @@ def _merge(first: Reflection, second: Reflection) -> Reflection:
 def _newest(
     connection: Connection, *where: ColumnElement[bool], limit: int | None = None
 ) -> list[Execution]:
-    query = select(executions, playbooks.c.id.label("playbook_id")).outerjoin(
-        playbooks, playbooks.c.key == executions.c.playbook_key
+    query = select(executions, entries.c.id.label("playbook_id")).outerjoin(
+        entries, entries.c.key == executions.c.playbook_key
     )
     query = query.where(*where).order_by(executions.c.completed_at.desc(), executions.c.id)
     return [_execution(row) for row in connection.execute(query.limit(limit))]
@@ -283,14 +285,14 @@ def _is_waiting(execution: Execution) -> bool:
 
 def _count(connection: Connection, key: int, outcome: Outcome, at: datetime) -> None:
     """Add one to the counter of this outcome, and move `last_used_at` forward."""
-    this = playbooks.c.key == key
+    this = entries.c.key == key
     if outcome in _COUNTERS:
         name = _COUNTERS[outcome]
         # In SQL, so that no count of another process is lost.
-        connection.execute(update(playbooks).where(this).values({name: playbooks.c[name] + 1}))
+        connection.execute(update(entries).where(this).values({name: entries.c[name] + 1}))
     # Executions of an import or of a resumed run may be older than the last use.
-    is_later = or_(playbooks.c.last_used_at.is_(None), playbooks.c.last_used_at < at)
-    connection.execute(update(playbooks).where(this, is_later).values(last_used_at=at))
+    is_later = or_(entries.c.last_used_at.is_(None), entries.c.last_used_at < at)
+    connection.execute(update(entries).where(this, is_later).values(last_used_at=at))
 
 
 def _columns(key: int | None, execution: Execution, at: datetime) -> dict[str, object]:

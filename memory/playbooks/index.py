@@ -1,6 +1,6 @@
 """Search by words and by vectors. Both indexes are derived from the database.
 
-Every change of a playbook adds its key to the table `outdated` in the same transaction. The next
+Every change of an entry adds its key to the table `outdated` in the same transaction. The next
 search, of any process, numbers these changes and writes them to the vector index before it
 searches; the index remembers the last number written. So a killed process loses nothing, every
 search sees all earlier changes, and a new, copied or remote index is brought up to date.
@@ -17,18 +17,19 @@ from typing import NamedTuple, TypeVar
 from sqlalchemy import Connection, Engine, Row, and_, bindparam, exists, func, select
 
 from contracts.errors import ModelRefused, ModelUnavailable
-from memory.content import embedding_text, sanitize_text
+from memory.content import sanitize_text
 from memory.database import exclusive_lock, read_transaction, write_transaction
+from memory.entries import IS_PLAYBOOK
 from memory.errors import StoreBusy, StoreCorrupt, StoreUnavailable
 from memory.playbooks import bm25
 from memory.playbooks.bm25 import query_words
 from memory.playbooks.store import filter_conditions
 from memory.tables import (
     embedding_models,
+    entries,
+    entry_vectors,
     last_changes,
-    outdated_playbooks,
-    playbook_vectors,
-    playbooks,
+    outdated_entries,
 )
 from memory.types import Embedder, PlaybookFilter, Vector
 from memory.vectors import embeddings
@@ -49,20 +50,20 @@ UNMEASURED_DISTANCE = 1.0
 REFRESH_WAIT_S = 2.0
 """Seconds that a search waits for another process that updates the vector index."""
 
-_OWN_VECTORS = and_(
-    playbook_vectors.c.model == bindparam("model"), playbook_vectors.c.dimensions > 0
-)
+_OWN_VECTORS = and_(entry_vectors.c.model == bindparam("model"), entry_vectors.c.dimensions > 0)
+_IS_OUTDATED = exists(select(outdated_entries.c.number))
 _STATE = select(
-    func.max(playbooks.c.key).label("last_key"),
-    exists(select(outdated_playbooks.c.number)).label("is_outdated"),
+    func.max(entries.c.key).label("last_key"),
+    func.count(entries.c.key).label("playbooks"),
+    _IS_OUTDATED.label("is_outdated"),
     select(func.max(last_changes.c.number)).scalar_subquery().label("last_change"),
-    select(func.min(playbook_vectors.c.model)).scalar_subquery().label("first_model"),
-    select(func.max(playbook_vectors.c.model)).scalar_subquery().label("last_model"),
-    select(func.min(playbook_vectors.c.dimensions))
+    select(func.min(entry_vectors.c.model)).scalar_subquery().label("first_model"),
+    select(func.max(entry_vectors.c.model)).scalar_subquery().label("last_model"),
+    select(func.min(entry_vectors.c.dimensions))
     .where(_OWN_VECTORS)
     .scalar_subquery()
     .label("shortest"),
-    select(func.max(playbook_vectors.c.dimensions))
+    select(func.max(entry_vectors.c.dimensions))
     .where(_OWN_VECTORS)
     .scalar_subquery()
     .label("longest"),
@@ -70,11 +71,12 @@ _STATE = select(
     .where(embedding_models.c.model == bindparam("model"))
     .scalar_subquery()
     .label("max_distance"),
-)
-"""One row: the highest playbook key, whether changes wait to be numbered, the last numbered change,
-the models of the stored vectors, the dimensions of those of the current model, and its limit."""
+).where(IS_PLAYBOOK)
+"""One row: the highest key and the number of playbooks, whether changes wait to be numbered, the
+last numbered change, the models of the stored vectors, the dimensions of those of the current
+model, and its limit."""
 
-_FIRST_TEXT = select(playbooks.c.title, playbooks.c.use_case).order_by(playbooks.c.key).limit(1)
+_FIRST_KEY = select(func.min(entries.c.key)).where(entries.c.status != "Revoked")
 _State = Row[tuple[object, ...]]
 
 _log = logging.getLogger(__name__)
@@ -143,7 +145,12 @@ class PlaybookIndex:
         with read_transaction(self._engine) as connection:
             state = self._state(connection)
             scores, max_score = bm25.search_words(
-                connection, query_words(text), where, among=state.last_key or 0, limit=depth
+                connection,
+                query_words(text),
+                where,
+                among=state.playbooks,
+                last_key=state.last_key or 0,
+                limit=depth,
             )
         # An empty store is not embedded for: loading the model and Chroma takes a second.
         query = self._embed_first(text) if text and state.last_key else None
@@ -165,6 +172,17 @@ class PlaybookIndex:
             max_distance = close[-1][1]
         vectors = close if near is not None else None
         return IndexMatches(scores, vectors, known, max_score, max_distance, query)
+
+    def embed_changes(self) -> None:
+        """Embed changed entries of all kinds, for searches that compare vectors of the database."""
+        with read_transaction(self._engine) as connection:
+            is_outdated = connection.execute(select(_IS_OUTDATED)).scalar()
+        if is_outdated and self._embedder is not None:
+            with (
+                suppress(StoreBusy),  # another process embeds: compare the vectors that exist
+                exclusive_lock(self._engine, "index", wait_s=REFRESH_WAIT_S),
+            ):
+                self._sync().number_changes()
 
     def refresh(self) -> None:
         """Bring the vector index up to date, and embed missing texts while the model answers."""
@@ -236,8 +254,9 @@ class PlaybookIndex:
     def _sample_vector(self) -> Vector | None:
         """Return the model's vector of one playbook."""
         with read_transaction(self._engine) as connection:
-            first = connection.execute(_FIRST_TEXT).one_or_none()
-        return self._embed_first(embedding_text(*first), PROBE_TEXT) if first is not None else None
+            first = connection.execute(_FIRST_KEY).scalar_one()
+            found = embeddings.entry_texts(connection, [first]) if first else {}
+        return self._embed_first(found[first][0].text, PROBE_TEXT) if found else None
 
     def _embed_first(self, *texts: str) -> Vector | None:
         """Return the vector of the first of these texts that the model does not refuse."""
@@ -285,11 +304,7 @@ class PlaybookIndex:
         self, vector: Vector, where: PlaybookFilter, depth: int, state: _State
     ) -> list[tuple[int, float]]:
         if state.is_outdated:
-            with (
-                suppress(StoreBusy),  # another process embeds: compare the vectors that exist
-                exclusive_lock(self._engine, "index", wait_s=REFRESH_WAIT_S),
-            ):
-                self._sync().number_changes()
+            self.embed_changes()
         with read_transaction(self._engine) as connection:
             conditions = filter_conditions(where)
             found = embeddings.nearest_playbooks(connection, self.model or "", vector, conditions)

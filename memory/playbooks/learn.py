@@ -16,7 +16,7 @@ from memory.content import TITLE_LIMIT
 from memory.database import read_transaction, write_transaction
 from memory.playbooks import executions, recall, store
 from memory.playbooks.library import Library
-from memory.playbooks.write import MAX_LESSONS_PER_RUN, AddedLessons, add_lessons, embed_lessons
+from memory.playbooks.write import MAX_LESSONS_PER_RUN, AddedLessons, add_lessons
 from memory.types import Execution, Outcome, Playbook, RecordedRun, Reflection, StepResult
 
 FEEDBACK_TIMEOUT = timedelta(hours=24)
@@ -189,7 +189,7 @@ def record_feedback(library: Library, ref: str, feedback: Execution) -> Feedback
     in any case, and the improvements become lessons.
 
     Raises:
-        PlaybookNotFound: there is no such playbook; nothing was changed.
+        EntryNotFound: there is no such playbook; nothing was changed.
     """
     run_id, at = feedback.run_id, library.clock()
     reflection = feedback.reflection or Reflection()
@@ -213,7 +213,6 @@ def record_feedback(library: Library, ref: str, feedback: Execution) -> Feedback
         executions.approve_failures(connection, key, reflection.what_failed)
         lessons = add_lessons(connection, key, reflection.improvements, run_id=run_id, at=at)
         executions.mark_reflections_applied(connection, key)
-    embed_lessons(library.engine, library.index, ref)
     outcome = feedback.outcome if counted or known is None else known.outcome
     return FeedbackResult(counted, outcome, lessons, held_out)
 

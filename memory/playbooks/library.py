@@ -8,15 +8,16 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
-from memory.content import TITLE_LIMIT, content_of, slugify, validate_content
+from memory.content import TITLE_LIMIT, content_of, parse_content, slugify, validate_content
 from memory.database import open_database, read_transaction, write_transaction
-from memory.errors import PlaybookInvalid
+from memory.entries import earlier_content, history
 from memory.playbooks import executions, search, store, upkeep, write
 from memory.playbooks.index import PlaybookIndex
 from memory.playbooks.lift import LiftReport, lift_report
-from memory.playbooks.write import WriteCheck, add_lessons, embed_lessons, no_check
+from memory.playbooks.write import WriteCheck, add_lessons, no_check
 from memory.types import (
     Embedder,
+    EntryVersion,
     Execution,
     GroupedResults,
     GroupThresholds,
@@ -25,7 +26,6 @@ from memory.types import (
     PlaybookContent,
     PlaybookFilter,
     PlaybookQuery,
-    PlaybookVersion,
     Reflection,
     Retention,
     SearchResult,
@@ -95,7 +95,7 @@ class Library:
         """Store a new playbook. Two may have the same title; each gets its own slug.
 
         Raises:
-            PlaybookInvalid: a field is not valid.
+            EntryInvalid: a field is not valid.
         """
         content = validate_content(content)
         with write_transaction(self.engine) as connection:
@@ -106,7 +106,7 @@ class Library:
         """Return the playbook.
 
         Raises:
-            PlaybookNotFound: there is none.
+            EntryNotFound: there is none.
         """
         with read_transaction(self.engine) as connection:
             return store.get(connection, ref)
@@ -130,7 +130,7 @@ class Library:
         """Change a playbook.
 
         Raises:
-            PlaybookNotFound, PlaybookInvalid.
+            EntryNotFound, EntryInvalid.
             StaleUpdate: it is not at `expected_version`; by default, the version read here.
         """
         return self._rewrite(ref, changes.apply, expected_version, source, check)
@@ -146,27 +146,18 @@ class Library:
         """Restore the content of version `to`, or of the previous one, as a new version.
 
         Raises:
-            PlaybookInvalid: there is no such earlier version.
+            EntryInvalid: there is no such earlier version.
             StaleUpdate: as for `update`.
         """
-        now, *past = self.history(ref)
-        if not past:
-            raise PlaybookInvalid(f"playbook {ref!r} was never changed: there is nothing to undo")
-        earlier = {version.version: version.content for version in past}
-        content = earlier.get(past[0].version if to is None else to)
-        if content is None:
-            known = ", ".join(str(version) for version in sorted(earlier))
-            raise PlaybookInvalid(
-                f"playbook {ref!r} is at version {now.version} and has no earlier version {to}. "
-                f"Known: {known}"
-            )
-        expected = now.version if expected_version is None else expected_version
+        versions = self.history(ref)
+        content = earlier_content(f"playbook {ref!r}", versions, to)
+        expected = versions[0].version if expected_version is None else expected_version
         return self._rewrite(ref, lambda _: content, expected, source)
 
-    def history(self, ref: str) -> Sequence[PlaybookVersion]:
+    def history(self, ref: str) -> Sequence[EntryVersion[PlaybookContent]]:
         """Return every version, the newest first."""
         with read_transaction(self.engine) as connection:
-            return store.history(connection, store.get(connection, ref).key)
+            return history(connection, store.get(connection, ref).key, parse_content)
 
     def delete(self, ref: str, *, check: WriteCheck = no_check) -> bool:
         """Delete a playbook with its history and executions; return False if there is none."""
@@ -202,8 +193,8 @@ class Library:
         Its reflection waits for a person, see `apply_reflection`.
 
         Raises:
-            PlaybookInvalid: its id or run id has a NUL byte or is too long.
-            PlaybookNotFound: there is no such playbook.
+            EntryInvalid: its id or run id has a NUL byte or is too long.
+            EntryNotFound: there is no such playbook.
         """
         with write_transaction(self.engine) as connection:
             key = self._key(connection, execution.playbook_id)
@@ -329,7 +320,7 @@ class Library:
                 content,
                 source=source,
                 at=self.clock(),
-                expected_version=expected_version,
+                base=expected_version,
             )
 
     def _add_lessons(
@@ -347,5 +338,4 @@ class Library:
             result = add_lessons(connection, key, texts, run_id=run_id, at=at, approved=approved)
             executions.mark_reflections_applied(connection, key)
             executions.approve_failures(connection, key, failures)
-        embed_lessons(self.engine, self.index, ref)
         return result.added

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Row, select
 
-from memory.tables import playbooks, recalled_playbooks, recalls
+from memory.entries import IS_PLAYBOOK
+from memory.tables import entries, recalled_playbooks, recalls
 from memory.types import Interval, wilson
 
 MIN_RUNS_PER_SIDE = 20
@@ -135,7 +136,7 @@ def is_held_out(run_id: str, holdout_share: float) -> bool:
 
 def lift_report(connection: Connection) -> LiftReport:
     """Return the report over all logged runs, playbooks ordered by title."""
-    named = connection.execute(select(playbooks.c.id, playbooks.c.title))
+    named = connection.execute(select(entries.c.id, entries.c.text).where(IS_PLAYBOOK))
     titles = {str(id_): str(title) for id_, title in named}
     logged = connection.execute(select(recalls.c.held_out)).scalars().all()
     share = connection.execute(_LATEST_SHARE).scalar()

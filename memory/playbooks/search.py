@@ -4,20 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 
-from sqlalchemy import Connection, Engine, bindparam, func, select
+from sqlalchemy import Connection, Engine, bindparam, select
 
 from memory.database import read_transaction
 from memory.playbooks import executions, store
 from memory.playbooks.index import IndexMatches, PlaybookIndex
 from memory.playbooks.usefulness import RecentOutcomes, result_group
-from memory.tables import lessons as lesson_table
-from memory.tables import playbooks
+from memory.tables import entries
 from memory.types import (
     ArmRank,
     GroupedResults,
     GroupThresholds,
     Lesson,
     Observation,
+    Playbook,
     PlaybookFilter,
     PlaybookQuery,
     PlaybookStatus,
@@ -27,7 +27,7 @@ from memory.types import (
     Vector,
     wilson,
 )
-from memory.vectors.embeddings import cosine_distances
+from memory.vectors.embeddings import lesson_distances, text_digest
 
 MATCHES_PER_ARM = 50
 """Playbooks that each arm returns before they are fused, or the query's limit if that is more."""
@@ -43,12 +43,12 @@ WORD_WEIGHT = 1.0
 chosen on public data, see `docs/why/memory.md`."""
 
 _RATED = select(
-    playbooks.c.key,
-    playbooks.c.successes + playbooks.c.partials,
-    playbooks.c.failures,
-    playbooks.c.status,
-    playbooks.c.source,
-).where(playbooks.c.key.in_(bindparam("keys", expanding=True)))
+    entries.c.key,
+    entries.c.successes + entries.c.partials,
+    entries.c.failures,
+    entries.c.status,
+    entries.c.source,
+).where(entries.c.key.in_(bindparam("keys", expanding=True)))
 
 
 def search_playbooks(
@@ -217,7 +217,7 @@ def _results(
             score=round(scores[key], 6),
             relevance=round(relevance[key], 6),
             arm_ranks={arm: by_key[key] for arm, by_key in ranks.items() if key in by_key},
-            lessons=_by_similarity(connection, stored[key].lessons, found.query_vector, model),
+            lessons=_by_similarity(connection, stored[key], found.query_vector, model),
         )
         for key in order
         if key in stored and _passes(query.filter, stored[key].status, stored[key].source)
@@ -235,19 +235,14 @@ def _passes(where: PlaybookFilter, status: PlaybookStatus, source: str) -> bool:
 
 
 def _by_similarity(
-    connection: Connection, lessons: Sequence[Lesson], query: Vector | None, model: str | None
+    connection: Connection, playbook: Playbook, query: Vector | None, model: str | None
 ) -> tuple[Lesson, ...]:
     """Sort lessons by similarity to the query; those without a vector come last, the newest first.
 
     Without a query vector all are sorted by age.
     """
-    newest = sorted(lessons, key=lambda lesson: -lesson.id)
+    newest = sorted(playbook.lessons, key=lambda lesson: -lesson.id)
     if query is not None and len(newest) > 1:
-        columns, ids = lesson_table.c, [lesson.id for lesson in newest]
-        is_comparable = func.length(columns.vector) == 4 * len(query)
-        embedded = select(columns.id, columns.vector).where(columns.id.in_(ids), is_comparable)
-        rows = connection.execute(embedded.where(columns.model == model)).all()
-        near = cosine_distances([row.vector for row in rows], query)
-        distances = dict(zip((row.id for row in rows), near, strict=True))
-        newest.sort(key=lambda lesson: distances.get(lesson.id, 2.0))
+        distances = lesson_distances(connection, playbook.key, model or "", query)
+        newest.sort(key=lambda lesson: distances.get(text_digest(lesson.text), 2.0))
     return tuple(newest)

@@ -20,7 +20,7 @@ from contracts.errors import BadInput, Unavailable
 from contracts.tool import Tool, ToolCall
 from memory.content import content_length, first_problem, playbook_json, sanitize_text
 from memory.database import read_transaction, write_transaction
-from memory.errors import PlaybookInvalid, StaleUpdate
+from memory.errors import EntryInvalid, StaleUpdate
 from memory.playbooks import recall, store
 from memory.playbooks.library import Library
 from memory.playbooks.recall import DEFAULT_RECALL_OPTIONS
@@ -115,7 +115,7 @@ class Get(_Args, frozen=True):
     def run(self, library: Library, caller: ToolCaller) -> object:
         playbook = library.get(self.id)
         if playbook.status == "draft" and playbook.source != caller.source:
-            raise PlaybookInvalid(f"playbook {self.id!r} is a draft that nobody has reviewed yet")
+            raise EntryInvalid(f"playbook {self.id!r} is a draft that nobody has reviewed yet")
         if playbook.source != caller.source:  # a run gets no credit for its own playbook
             with write_transaction(library.engine) as connection:
                 recall.mark_read(connection, caller.run_id, playbook)
@@ -236,7 +236,7 @@ def run_playbook_tool(
     args = allowed.get(call.name.replace(".", "_"))
     try:
         if args is None:
-            raise PlaybookInvalid(f"no tool {call.name!r}; there are {', '.join(allowed)}")
+            raise EntryInvalid(f"no tool {call.name!r}; there are {', '.join(allowed)}")
         answer = args.model_validate_json(call.arguments or "{}").run(library, caller)
     except ValidationError as error:
         answer = {"error": f"bad arguments for {call.name}: {first_problem(error)}"}
@@ -252,7 +252,7 @@ def count_write(connection: Connection, run_id: str, *, new: bool = False) -> No
     """Count one write of a run, in the transaction of that write.
 
     Raises:
-        PlaybookInvalid: the run has used up its writes.
+        EntryInvalid: the run has used up its writes.
     """
     columns = run_writes.c
     with suppress(IntegrityError), connection.begin_nested():  # the run has a row already
@@ -267,7 +267,7 @@ def count_write(connection: Connection, run_id: str, *, new: bool = False) -> No
         .values(writes=columns.writes + 1, created=columns.created + int(new))
     )
     if not counted.rowcount:
-        raise PlaybookInvalid(
+        raise EntryInvalid(
             f"this run has used up its {MAX_WRITES} writes or {MAX_NEW_PLAYBOOKS} new playbooks. "
             "Say in your answer what else should be kept"
         )
@@ -276,7 +276,7 @@ def count_write(connection: Connection, run_id: str, *, new: bool = False) -> No
 def _check_size(content: PlaybookContent, before: PlaybookContent | None = None) -> None:
     size = content_length(content)
     if size > max(MAX_CHARACTERS, content_length(before) if before else 0):
-        raise PlaybookInvalid(
+        raise EntryInvalid(
             f"the playbook would have {size:,} characters; an agent may write {MAX_CHARACTERS:,}. "
             "Shorten it"
         )
@@ -290,7 +290,7 @@ def _own_draft(connection: Connection, ref: str, caller: ToolCaller) -> Playbook
     """Return and lock a draft of this run; None if there is no such playbook."""
     found = store.find(connection, ref, lock=True)
     if found and (found.status, found.source) != ("draft", caller.source):
-        raise PlaybookInvalid(
+        raise EntryInvalid(
             f"playbook {ref!r} is not a draft of this run: only a person may change it. Create a "
             "new playbook with your version; a person will review it"
         )

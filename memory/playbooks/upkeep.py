@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import sleep
@@ -11,17 +10,18 @@ from sqlalchemy import Connection, Engine, func, select, text
 
 from memory.content import content_of, embedding_text
 from memory.database import read_transaction, write_transaction
-from memory.errors import PlaybookNotFound, StaleUpdate
+from memory.entries import IS_PLAYBOOK
+from memory.errors import StaleUpdate
 from memory.playbooks import store
 from memory.playbooks.bm25 import query_words, word_impacts
 from memory.playbooks.index import PlaybookIndex
-from memory.playbooks.write import embed_lessons, index_texts, update_playbook
+from memory.playbooks.write import index_texts, update_playbook
 from memory.tables import (
+    entries,
+    entry_vectors,
     executions,
-    outdated_playbooks,
-    playbook_vectors,
+    outdated_entries,
     playbook_words,
-    playbooks,
 )
 from memory.types import OutcomeCounts, Playbook, PlaybookFilter, Retention
 from memory.vectors import embeddings
@@ -64,9 +64,11 @@ class StoreStats:
 
 def store_stats(connection: Connection) -> StoreStats:
     """Return totals over the store; archived playbooks have no part in the average."""
-    columns = playbooks.c
+    columns = entries.c
     counters = (columns.successes, columns.partials, columns.failures)
-    rows = connection.execute(select(columns.category, columns.status, *counters)).all()
+    rows = connection.execute(
+        select(columns.category, columns.status, *counters).where(IS_PLAYBOOK)
+    ).all()
     live = [row for row in rows if row.status != "archived"]
     confidences = [
         OutcomeCounts(successes=r.successes, partials=r.partials, failures=r.failures).confidence
@@ -131,19 +133,18 @@ def _archive(
 def reindex(engine: Engine, index: PlaybookIndex, progress: Progress | None = None) -> None:
     """Rebuild the word index and the vector index, and embed what the model has not."""
     with read_transaction(engine) as connection:
-        keys = list(connection.execute(select(playbooks.c.key).order_by(playbooks.c.key)).scalars())
-    with_lessons: list[str] = []
+        keys = list(
+            connection.execute(
+                select(entries.c.key).where(IS_PLAYBOOK).order_by(entries.c.key)
+            ).scalars()
+        )
     for start in range(0, len(keys), CHANGES_PER_BATCH):
         batch = keys[start : start + CHANGES_PER_BATCH]
         with write_transaction(engine) as connection:
             for key, playbook in store.by_key(connection, batch, lock=True).items():
                 index_texts(connection, key, playbook)
-                with_lessons += [playbook.id] if playbook.lessons else []
         sleep(BATCH_PAUSE_S)
     index.reindex(progress)
-    for id_ in with_lessons:
-        with suppress(PlaybookNotFound):  # deleted since
-            embed_lessons(engine, index, id_)
 
 
 def check_indexes(
@@ -166,10 +167,10 @@ def check_indexes(
         vectors = list(_check_vectors(engine, index, search))
     # Last, because checking the vectors embeds what is missing.
     with read_transaction(engine) as connection:
-        queued = select(func.count()).select_from(outdated_playbooks)
+        queued = select(func.count()).select_from(outdated_entries)
         changes = connection.execute(queued).scalar_one()
         missing = embeddings.count_missing(connection) if index.model is not None else 0
-    seen = f"{changes} changes not yet in the vector index, {missing} playbooks without a vector"
+    seen = f"{changes} changes not yet in the vector index, {missing} entries without a vector"
     waiting = _check("waiting", missing, seen, f"{_REINDEX}, once the model answers")
     return [*checks, waiting, *vectors]
 
@@ -188,7 +189,7 @@ def _check_database(connection: Connection) -> IndexCheck:
 
 def _check_words(connection: Connection) -> IndexCheck:
     indexed = select(playbook_words.c.playbook_key).distinct()
-    query = select(playbooks.c.key).where(playbooks.c.key.not_in(indexed))
+    query = select(entries.c.key).where(IS_PLAYBOOK, entries.c.key.not_in(indexed))
     keys = list(connection.execute(query.limit(store.KEYS_PER_STATEMENT)).scalars())
     # A title of emoji alone has no words.
     missing = sum(bool(word_impacts(p)) for p in store.by_key(connection, keys).values())
@@ -196,16 +197,16 @@ def _check_words(connection: Connection) -> IndexCheck:
 
 
 def _check_embeddings(connection: Connection, mismatches: Sequence[str]) -> IndexCheck:
-    columns, problems = playbook_vectors.c, list(mismatches)
+    columns, problems = entry_vectors.c, list(mismatches)
     counted = select(columns.model, func.count()).where(columns.dimensions > 0)
     rows = connection.execute(counted.group_by(columns.model).order_by(columns.model))
     seen = ", ".join(f"{number} by {model}" for model, number in rows) or "none"
-    query = select(playbooks.c.slug).distinct().join(playbook_vectors)
+    query = select(entries.c.slug).distinct().join(entry_vectors)
     query = query.where(columns.dimensions == 0)
-    if refused := connection.execute(query.order_by(playbooks.c.slug)).scalars().all():
+    if refused := connection.execute(query.order_by(entries.c.slug)).scalars().all():
         problems.append(
-            f"the model refuses the text of {len(refused)} playbooks, which are found by words "
-            f"only: change the title or use case of {', '.join(refused[:5])}"
+            f"the model refuses texts of {len(refused)} entries, which are not found by meaning: "
+            f"change {', '.join(refused[:5])}"
         )
     return _check("embeddings", problems, seen, "; ".join(problems))
 
@@ -240,7 +241,8 @@ def _check_keys(engine: Engine, index: PlaybookIndex) -> IndexCheck:
         return _check("vectors", error, str(error))
     if keys is None:
         return _check("vectors", None, "no embedding model: words only")
-    query = select(playbooks.c.key, playbooks.c.status == "archived").join(playbook_vectors)
+    query = select(entries.c.key, entries.c.status == "archived").join(entry_vectors)
+    query = query.where(IS_PLAYBOOK)
     with read_transaction(engine) as connection:
         rows = connection.execute(query.where(embeddings.is_indexed(index.model or ""))).all()
     wrong = sum(

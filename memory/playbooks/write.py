@@ -1,11 +1,11 @@
-"""Writes playbooks: content, tags, versions and word index in one transaction; their lessons."""
+"""Writes playbooks: entry, tags and word index in one transaction; their lessons."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from memory.content import (
@@ -14,19 +14,12 @@ from memory.content import (
     sanitize_text,
     slugify,
 )
-from memory.database import lock_until_commit, read_transaction, write_transaction
-from memory.errors import PlaybookInvalid, StaleUpdate
+from memory.database import lock_until_commit
+from memory.entries import change_entry, insert_entry, stale_update
+from memory.errors import EntryInvalid
 from memory.playbooks import store
 from memory.playbooks.bm25 import word_impacts
-from memory.playbooks.index import PlaybookIndex
-from memory.tables import (
-    lessons,
-    outdated_playbooks,
-    playbook_tags,
-    playbook_words,
-    playbooks,
-    versions,
-)
+from memory.tables import entries, lessons, playbook_tags, playbook_words
 from memory.types import Playbook, PlaybookContent
 from memory.vectors import embeddings
 
@@ -45,39 +38,25 @@ def no_check(_: Connection) -> None:
     """Allow every write."""
 
 
-class PlaybookIdentity(NamedTuple):
-    """Id and slug of a playbook; an import keeps them."""
-
-    id: str
-    slug: str
-
-
 def insert_playbook(
     connection: Connection,
     content: PlaybookContent,
     *,
     source: str,
     at: datetime,
-    identity: PlaybookIdentity | None = None,
+    id_: str | None = None,
+    slug: str | None = None,
 ) -> Playbook:
     """Insert a new playbook. If its slug is taken, the start of its id is appended to it."""
-    new = identity or PlaybookIdentity(str(uuid4()), slugify(content.title))
-    row = {
-        **content_json(content),
-        "id": new.id,
-        "version": 1,
-        "source": source,
-        "created_at": at,
-        "updated_at": at,
-    }
+    slug, id_ = slug or slugify(content.title), id_ or str(uuid4())
     # 111 characters, a hyphen and eight of the id fill the column.
-    key = _insert(connection, row, new.slug) or _insert(
-        connection, row, f"{new.slug[:111]}-{new.id[:8]}"
-    )
-    if key is None:
-        raise PlaybookInvalid(f"the slug {new.slug!r} is taken: give the playbook another title")
-    _write_parts(connection, key, content, version=1, source=source, at=at)
-    return store.by_key(connection, [key])[key]
+    for name in (slug, f"{slug[:111]}-{id_[:8]}"):
+        columns = {**playbook_columns(content), "id": id_, "slug": name}
+        key = insert_entry(connection, "playbook", columns, source=source, at=at)
+        if key is not None:
+            _write_parts(connection, key, content)
+            return store.by_key(connection, [key])[key]
+    raise EntryInvalid(f"the slug {slug!r} is taken: give the playbook another title")
 
 
 def update_playbook(
@@ -87,47 +66,53 @@ def update_playbook(
     *,
     source: str,
     at: datetime,
-    expected_version: int | None = None,
+    base: int | None = None,
     version: int | None = None,
 ) -> Playbook:
     """Replace the content as the next version, or as `version` if that is higher.
 
-    `content` was made from `playbook`, which must be at `expected_version`.
+    `content` was made from `playbook`, which must be at version `base`.
 
     Raises:
         StaleUpdate: the stored version is another one.
     """
-    base = playbook.version if expected_version is None else expected_version
-    new = max(base + 1, version or 0)
-    is_unchanged = (playbooks.c.version == playbook.version, playbooks.c.version == base)
-    statement = update(playbooks).where(playbooks.c.key == playbook.key, *is_unchanged)
-    values = {**content_json(content), "version": new, "updated_at": at}
-    if connection.execute(statement.values(**values)).rowcount != 1:
-        now = store.get(connection, playbook.id).version
-        raise StaleUpdate(
-            f"playbook {playbook.slug!r} is at version {now}; your change was made from version "
-            f"{base}. Read it again and repeat the change"
-        )
-    _write_parts(connection, playbook.key, content, version=new, source=source, at=at)
+    name, now = f"playbook {playbook.slug!r}", playbook.version
+    if base not in (None, now):
+        raise stale_update(name, base, now)
+    columns = playbook_columns(content)
+    change_entry(
+        connection,
+        playbook.key,
+        columns,
+        name=name,
+        base=now,
+        source=source,
+        at=at,
+        version=version,
+    )
+    _write_parts(connection, playbook.key, content)
     return store.get(connection, playbook.id)
+
+
+def playbook_columns(content: PlaybookContent) -> dict[str, object]:
+    """Return what the table of entries holds of the content."""
+    return {
+        "content": content_json(content),
+        "text": content.title,
+        "status": content.status,
+        "category": content.category,
+    }
 
 
 def delete_playbook(connection: Connection, ref: str) -> bool:
     """Delete a playbook, damaged or not, with all that belongs to it; False if there is none."""
-    key = connection.execute(store.select_by_ref(ref).with_only_columns(playbooks.c.key)).scalar()
+    key = connection.execute(store.select_by_ref(ref).with_only_columns(entries.c.key)).scalar()
     if key is None:
         return False
     # The index learns of a deletion by the missing row.
-    mark_outdated(connection, [key])
-    connection.execute(delete(playbooks).where(playbooks.c.key == key))
+    embeddings.queue_texts(connection, [key])
+    connection.execute(delete(entries).where(entries.c.key == key))
     return True
-
-
-def mark_outdated(connection: Connection, keys: Iterable[int]) -> None:
-    """Queue these playbooks for the vector index, in the transaction of their change."""
-    rows = [{"playbook_key": key} for key in keys]
-    if rows:
-        connection.execute(insert(outdated_playbooks), rows)
 
 
 def index_texts(connection: Connection, key: int, content: PlaybookContent) -> None:
@@ -141,38 +126,14 @@ def index_texts(connection: Connection, key: int, content: PlaybookContent) -> N
     ]
     if rows:
         connection.execute(insert(playbook_words), rows)
-    embeddings.delete_stale_vectors(connection, [key])
-    mark_outdated(connection, [key])
+    embeddings.queue_texts(connection, [key])
 
 
-def _insert(connection: Connection, row: dict[str, object], slug: str) -> int | None:
-    """Insert a row; return its key, or None if the slug is taken."""
-    if connection.execute(select(playbooks.c.key).where(playbooks.c.slug == slug)).first():
-        return None
-    statement = insert(playbooks).values(**row, slug=slug).returning(playbooks.c.key)
-    try:
-        # On Postgres a failed insert ends the transaction, unless a savepoint surrounds it.
-        with connection.begin_nested():
-            return int(connection.execute(statement).scalar_one())
-    except IntegrityError:
-        return None
-
-
-def _write_parts(
-    connection: Connection,
-    key: int,
-    content: PlaybookContent,
-    *,
-    version: int,
-    source: str,
-    at: datetime,
-) -> None:
+def _write_parts(connection: Connection, key: int, content: PlaybookContent) -> None:
     connection.execute(delete(playbook_tags).where(playbook_tags.c.playbook_key == key))
     if content.tags:
         rows = [{"playbook_key": key, "tag": tag} for tag in content.tags]
         connection.execute(insert(playbook_tags), rows)
-    values = {"version": version, "at": at, "source": source, "content": content_json(content)}
-    connection.execute(insert(versions).values(playbook_key=key, **values))
     index_texts(connection, key, content)
 
 
@@ -256,28 +217,6 @@ def _index_lessons(connection: Connection, key: int) -> None:
     """Index a playbook again after it got lessons."""
     for playbook in store.by_key(connection, [key]).values():
         index_texts(connection, key, playbook)
-
-
-def embed_lessons(engine: Engine, index: PlaybookIndex, ref: str) -> None:
-    """Embed the lessons of a playbook that have no vector, if a model answers.
-
-    Raises:
-        PlaybookNotFound: there is no such playbook.
-    """
-    if index.model is None:
-        return
-    has_no_vector = or_(lessons.c.model.is_(None), lessons.c.model != index.model)
-    with read_transaction(engine) as connection:
-        key = store.get(connection, ref).key
-        query = select(lessons.c.id, lessons.c.text).where(lessons.c.playbook_key == key)
-        waiting = connection.execute(query.where(has_no_vector)).all()
-    vectors = index.embed([row.text for row in waiting])
-    if vectors is None:
-        return
-    with write_transaction(engine) as connection:
-        for row, vector in zip(waiting, vectors, strict=True):
-            values = {"model": index.model, "vector": embeddings.to_bytes(vector)}
-            connection.execute(update(lessons).where(lessons.c.id == row.id).values(**values))
 
 
 def _insert_lesson(

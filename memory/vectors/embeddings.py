@@ -1,16 +1,16 @@
 """Embeddings of texts: made by a model, and stored in the database, which keeps every vector."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 from math import isfinite
 from typing import NamedTuple
 
 from sqlalchemy import (
-    Column,
     ColumnElement,
     Connection,
+    Row,
     Text,
     and_,
     cast,
@@ -20,13 +20,14 @@ from sqlalchemy import (
     insert,
     or_,
     select,
-    update,
 )
 
 from contracts.errors import HarnessError, ModelRefused
-from memory.content import passages
-from memory.tables import lessons, outdated_playbooks, playbook_vectors, playbooks
-from memory.types import Embedder, Vector
+from memory.content import parse_content, passages
+from memory.entries import IS_PLAYBOOK
+from memory.errors import EntryInvalid
+from memory.tables import entries, entry_vectors, lessons, outdated_entries
+from memory.types import Embedder, PlaybookContent, Vector
 
 EMBEDDED_CHARACTERS = 4_000
 """Characters of a text that are embedded. Providers refuse longer texts."""
@@ -34,18 +35,24 @@ EMBEDDED_CHARACTERS = 4_000
 PROBE_TEXT = "a playbook"
 """A text that no working model refuses."""
 
-_columns = playbook_vectors.c
+_columns = entry_vectors.c
 # A vector cut short by a damaged disk is embedded again: numpy could not read it.
 _IS_WHOLE = func.length(_columns.vector) == 4 * _columns.dimensions
-_HAS_VECTOR = and_(_columns.playbook_key == playbooks.c.key, _IS_WHOLE)
-_HAS_NO_VECTOR = ~exists().where(_HAS_VECTOR)
+_HAS_VECTOR = and_(_columns.entry_key == entries.c.key, _IS_WHOLE, ~_columns.is_lesson)
+_LACKS_VECTOR = and_(entries.c.status != "Revoked", ~exists().where(_HAS_VECTOR))
 
 
-class TextToEmbed(NamedTuple):
-    """A text that needs a vector, and the key of its playbook, lesson or note."""
+class EntryText(NamedTuple):
+    """A text of an entry that has a vector: a note, an example's input, a passage, or a lesson."""
 
     key: int
     text: str
+    is_lesson: bool = False
+
+    @property
+    def digest(self) -> str:
+        """The digest by which the vector is found."""
+        return text_digest(self.text)
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
@@ -98,30 +105,27 @@ def embed_query(embedder: Embedder, text: str) -> Vector:
     return embed_texts(embedder, [text])[0]
 
 
-def put_vector(
-    connection: Connection, owner: "Column[int]", key: int, model: str, vector: Vector
-) -> None:
-    """Store the vector of a note or an example; `owner` is the key column of its table.
-
-    An empty vector records that the model refuses this text, so that no search asks again.
-    """
-    connection.execute(delete(owner.table).where(owner == key))
-    row = {"model": model, "dimensions": len(vector), "vector": to_bytes(vector)}
-    connection.execute(insert(owner.table).values({owner.name: key, **row}))
+def queue_texts(connection: Connection, keys: Sequence[int]) -> None:
+    """Queue changed or deleted entries for the next search, and delete vectors of old texts."""
+    for key, texts in entry_texts(connection, keys).items():
+        is_stale = _columns.digest.not_in([one.digest for one in texts])
+        connection.execute(delete(entry_vectors).where(_columns.entry_key == key, is_stale))
+    if keys:
+        connection.execute(insert(outdated_entries), [{"entry_key": key} for key in keys])
 
 
-def playbook_passages(
+def entry_texts(
     connection: Connection, keys: Sequence[int], *, lock: bool = False
-) -> dict[int, list[str]]:
-    """Return the passages of these playbooks by key.
+) -> dict[int, list[EntryText]]:
+    """Return the texts of these entries that have a vector, by key; a revoked entry has none.
 
-    With `lock` they stay as they are until the transaction ends, and playbooks that another
+    With `lock` they stay as they are until the transaction ends, and entries that another
     transaction changes are left out.
     """
-    columns = playbooks.c
+    columns = entries.c
     # As text: one row whose JSON is damaged must not stop the others.
-    steps = cast(columns.steps, Text).label("steps")
-    query = select(columns.key, columns.title, columns.use_case, columns.process, steps)
+    content = cast(columns.content, Text).label("content")
+    query = select(columns.key, columns.text, columns.kind, columns.status, content)
     query = query.where(columns.key.in_(keys)).order_by(columns.key)
     if lock:
         query = query.with_for_update(key_share=True, skip_locked=True)
@@ -130,49 +134,49 @@ def playbook_passages(
     taught = select(lessons.c.playbook_key, lessons.c.text).where(lessons.c.playbook_key.in_(keys))
     for key, text in connection.execute(taught.order_by(lessons.c.id)):
         learned.setdefault(key, []).append(text)
-    return {
-        row.key: passages(
-            row.title, row.use_case, row.process, _parse_steps(row.steps), learned.get(row.key, ())
-        )
-        for row in rows
-    }
+    return {row.key: _texts(row, learned.get(row.key, ())) for row in rows}
 
 
-def _parse_steps(text: str) -> list[Mapping[str, object]]:
+def _texts(row: Row[tuple[object, ...]], learned: Sequence[str]) -> list[EntryText]:
+    if row.kind != "playbook":
+        return [] if row.status == "Revoked" else [EntryText(row.key, row.text)]
+    found = passages(_content(row.content, row.text), learned)
+    # A single lesson needs no vector: vectors sort the lessons of a playbook.
+    sorted_ = learned if len(learned) > 1 else ()
+    texts = [EntryText(row.key, text) for text in dict.fromkeys(found)]
+    return [*texts, *(EntryText(row.key, text, is_lesson=True) for text in sorted_)]
+
+
+def _content(document: str, title: str) -> PlaybookContent:
+    """Return the content of a JSON text; only the title of one that is damaged."""
     try:
-        found = json.loads(text)
-    except ValueError:
-        return []
-    return [step for step in found if isinstance(step, dict)] if isinstance(found, list) else []
+        return parse_content(json.loads(document))
+    except (ValueError, EntryInvalid):
+        return PlaybookContent(title=title)
 
 
-def texts_to_embed(connection: Connection, keys: Sequence[int]) -> list[TextToEmbed]:
-    """Return the passages of these playbooks that have no vector."""
-    digests: dict[int, set[str]] = {}
-    stored = select(_columns.playbook_key, _columns.digest)
-    for key, digest in connection.execute(stored.where(_columns.playbook_key.in_(keys), _IS_WHOLE)):
-        digests.setdefault(key, set()).add(digest)
+def texts_to_embed(connection: Connection, keys: Sequence[int]) -> list[EntryText]:
+    """Return the texts of these entries that have no vector."""
+    stored = select(_columns.entry_key, _columns.digest, _columns.is_lesson)
+    rows = connection.execute(stored.where(_columns.entry_key.in_(keys), _IS_WHOLE))
+    known = {(row.entry_key, row.digest, row.is_lesson) for row in rows}
     return [
-        TextToEmbed(key, text)
-        for key, texts in playbook_passages(connection, keys).items()
-        for text in dict.fromkeys(texts)
-        if digests.get(key, set()).isdisjoint(("", text_digest(text)))
+        one
+        for texts in entry_texts(connection, keys).values()
+        for one in texts
+        if (one.key, one.digest, one.is_lesson) not in known
+        and (one.is_lesson or (one.key, "", False) not in known)
     ]
 
 
-def put_passage(connection: Connection, item: TextToEmbed, model: str, vector: Vector) -> None:
-    """Store the vector of one passage."""
-    digest = text_digest(item.text)
-    row = {"playbook_key": item.key, "digest": digest, "model": model, "dimensions": len(vector)}
-    connection.execute(insert(playbook_vectors).values(**row, vector=to_bytes(vector)))
+def put_vector(connection: Connection, one: EntryText, model: str, vector: Vector) -> None:
+    """Store the vector of a text.
 
-
-def delete_stale_vectors(connection: Connection, keys: Sequence[int]) -> None:
-    """Delete the vectors of texts that are no longer passages of these playbooks."""
-    for key, texts in playbook_passages(connection, keys).items():
-        is_stale = _columns.digest.not_in([text_digest(text) for text in texts])
-        stale = delete(playbook_vectors).where(_columns.playbook_key == key, is_stale)
-        connection.execute(stale)
+    An empty vector records that the model refuses this text, so that no search asks again.
+    """
+    row = {"entry_key": one.key, "digest": one.digest, "is_lesson": one.is_lesson, "model": model}
+    row |= {"dimensions": len(vector), "vector": to_bytes(vector)}
+    connection.execute(insert(entry_vectors).values(**row))
 
 
 def text_digest(text: str) -> str:
@@ -181,27 +185,24 @@ def text_digest(text: str) -> str:
 
 
 def delete_other_vectors(connection: Connection, model: str, length: int) -> None:
-    """Delete vectors of another model or of another length.
-
-    Playbooks without a vector are queued for the next update of the index.
-    """
+    """Delete vectors of another model or of another length, and queue their entries."""
     unlike = or_(_columns.model != model, _columns.dimensions != length)
-    connection.execute(delete(playbook_vectors).where(unlike))
-    unlike = or_(lessons.c.model != model, func.length(lessons.c.vector) != 4 * length)
-    connection.execute(update(lessons).where(unlike).values(model=None, vector=None))
-    queue_missing(connection)
+    deleted = delete(entry_vectors).where(unlike).returning(_columns.entry_key)
+    queue_missing(connection, connection.execute(deleted).scalars().all())
 
 
-def queue_missing(connection: Connection) -> None:
-    """Queue every playbook without a whole vector for the next update of the index."""
-    connection.execute(delete(playbook_vectors).where(~_IS_WHOLE))
-    missing = select(playbooks.c.key).where(_HAS_NO_VECTOR)
-    connection.execute(insert(outdated_playbooks).from_select(["playbook_key"], missing))
+def queue_missing(connection: Connection, more: Sequence[int] = ()) -> None:
+    """Queue `more`, and every entry without a whole vector, for the next update of the index."""
+    connection.execute(delete(entry_vectors).where(~_IS_WHOLE))
+    missing = connection.execute(select(entries.c.key).where(_LACKS_VECTOR)).scalars()
+    rows = [{"entry_key": key} for key in sorted({*missing, *more})]
+    if rows:
+        connection.execute(insert(outdated_entries), rows)
 
 
 def count_missing(connection: Connection) -> int:
-    """Return the number of playbooks that have no vector."""
-    query = select(func.count()).select_from(playbooks).where(_HAS_NO_VECTOR)
+    """Return the number of entries that have no vector."""
+    query = select(func.count()).select_from(entries).where(_LACKS_VECTOR)
     return connection.execute(query).scalar_one()
 
 
@@ -209,11 +210,11 @@ def load_vectors(
     connection: Connection, model: str, keys: Sequence[int]
 ) -> dict[int, list[tuple[int, list[float]]]]:
     """Return the vectors of these playbooks that an index of this model holds, with their ids."""
-    query = select(_columns.id, _columns.playbook_key, _columns.vector)
-    query = query.where(_columns.playbook_key.in_(keys), is_indexed(model)).order_by(_columns.id)
+    query = select(_columns.id, _columns.entry_key, _columns.vector)
+    query = query.where(_columns.entry_key.in_(keys), is_indexed(model)).order_by(_columns.id)
     found: dict[int, list[tuple[int, list[float]]]] = {}
     for row in connection.execute(query):
-        found.setdefault(row.playbook_key, []).append((row.id, from_bytes(row.vector)))
+        found.setdefault(row.entry_key, []).append((row.id, from_bytes(row.vector)))
     return found
 
 
@@ -225,8 +226,9 @@ def nearest_playbooks(
     This compares the query with every vector of the playbooks that meet the conditions.
     """
     of_model = (_columns.model == model, _columns.dimensions == len(query), _IS_WHOLE)
-    stored = select(_columns.playbook_key, _columns.vector).join(playbooks)
-    rows = connection.execute(stored.where(*of_model, *conditions)).all()
+    stored = select(_columns.entry_key, _columns.vector).join(entries)
+    stored = stored.where(IS_PLAYBOOK, ~_columns.is_lesson, *of_model, *conditions)
+    rows = connection.execute(stored).all()
     distances = cosine_distances([row.vector for row in rows], query)
     best: dict[int, float] = {}
     for (key, _), distance in zip(rows, distances, strict=True):
@@ -234,11 +236,23 @@ def nearest_playbooks(
     return sorted(best.items(), key=lambda pair: (pair[1], pair[0]))
 
 
+def lesson_distances(
+    connection: Connection, key: int, model: str, query: Vector
+) -> dict[str, float]:
+    """Return the distance of each lesson of a playbook, by the digest of its text."""
+    of_model = (_columns.model == model, _columns.dimensions == len(query), _IS_WHOLE)
+    stored = select(_columns.digest, _columns.vector).where(_columns.entry_key == key, *of_model)
+    rows = connection.execute(stored.where(_columns.is_lesson)).all()
+    distances = cosine_distances([row.vector for row in rows], query)
+    return dict(zip((row.digest for row in rows), distances, strict=True))
+
+
 def is_indexed(model: str) -> ColumnElement[bool]:
     """Return the condition for vectors of this model that are as long as its newest one."""
     by_model = and_(_columns.model == model, _columns.dimensions > 0, _IS_WHOLE)
     newest = select(_columns.dimensions).where(by_model).order_by(_columns.id.desc())
-    return and_(by_model, _columns.dimensions == newest.limit(1).scalar_subquery())
+    newest_length = newest.limit(1).scalar_subquery()
+    return and_(by_model, ~_columns.is_lesson, _columns.dimensions == newest_length)
 
 
 def to_bytes(vector: Vector) -> bytes:

@@ -1,9 +1,10 @@
 """Brings a vector index up to date with the database.
 
-A change of a playbook adds its key to `outdated_playbooks`. The next search gives each such key
+A change of an entry adds its key to `outdated_entries`. The next search gives each such key
 a number in `last_changes`, and writes all changes to the index that have a higher number than the
 index recorded. Numbers are given on search and not on change, because two transactions can become
-visible in another order than they took their numbers in.
+visible in another order than they took their numbers in. Notes and examples are embedded here too;
+the index holds playbooks only.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,17 +12,18 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Connection, Engine, Select, Table, delete, exists, func, insert, select
 
 from memory.database import read_transaction, write_transaction
+from memory.entries import IS_PLAYBOOK
 from memory.tables import (
+    entries,
     last_changes,
     lessons,
-    outdated_playbooks,
+    outdated_entries,
     playbook_tags,
-    playbooks,
 )
 from memory.types import Vector
 from memory.vectors import embeddings
 from memory.vectors.chroma import IndexEntry
-from memory.vectors.embeddings import TextToEmbed
+from memory.vectors.embeddings import EntryText
 from memory.vectors.vector_index import IndexUpdate, VectorIndex
 
 Progress = Callable[[int, int], None]
@@ -63,23 +65,23 @@ class IndexSync:
     def number_changes(self) -> None:
         """Embed texts that have no vector, and give each change the next number.
 
-        Changes of playbooks that still lack a vector stay queued as well.
+        Changes of entries that still lack a vector stay queued as well.
         """
-        self._total += self._count(select(func.count()).select_from(outdated_playbooks))
+        self._total += self._count(select(func.count()).select_from(outdated_entries))
         after = 0
-        while batch := self._batch(outdated_playbooks, after):
+        while batch := self._batch(outdated_entries, after):
             after = max(batch)
             keys = sorted(set(batch.values()))
             lacking = self._embed_missing(keys)
             finished = [number for number, key in batch.items() if key not in lacking]
             with write_transaction(self._engine) as connection:
                 last = connection.execute(_LAST_NUMBER).scalar() or 0
-                earlier = last_changes.c.playbook_key.in_(keys)
+                earlier = last_changes.c.entry_key.in_(keys)
                 connection.execute(delete(last_changes).where(earlier))
-                rows = [{"playbook_key": key, "number": n} for n, key in enumerate(keys, last + 1)]
+                rows = [{"entry_key": key, "number": n} for n, key in enumerate(keys, last + 1)]
                 connection.execute(insert(last_changes), rows)
-                queued = outdated_playbooks.c.number
-                connection.execute(delete(outdated_playbooks).where(queued.in_(finished)))
+                queued = outdated_entries.c.number
+                connection.execute(delete(outdated_entries).where(queued.in_(finished)))
             self._report(len(batch))
 
     def _write_changes(self, index: VectorIndex, indexed: int) -> None:
@@ -95,7 +97,7 @@ class IndexSync:
             self._report(len(batch))
 
     def _embed_missing(self, keys: list[int]) -> set[int]:
-        """Embed these playbooks where needed; return the keys of those that still lack a vector."""
+        """Embed these entries where needed; return the keys of those that still lack a vector."""
         with read_transaction(self._engine) as connection:
             missing = embeddings.texts_to_embed(connection, keys)
         lacking: set[int] = set()
@@ -107,16 +109,16 @@ class IndexSync:
             lacking |= self._store(batch, vectors)
         return lacking
 
-    def _store(self, batch: Sequence[TextToEmbed], vectors: Sequence[Vector]) -> set[int]:
-        """Store these vectors; return the keys of playbooks that another transaction changes."""
+    def _store(self, batch: Sequence[EntryText], vectors: Sequence[Vector]) -> set[int]:
+        """Store these vectors; return the keys of entries that another transaction changes."""
         with write_transaction(self._engine) as connection:
-            # A playbook that another transaction changes is not waited for: it stays queued, and
+            # An entry that another transaction changes is not waited for: it stays queued, and
             # the next search embeds it.
             keys = [item.key for item in batch]
-            texts = embeddings.playbook_passages(connection, keys, lock=True)
+            texts = embeddings.entry_texts(connection, keys, lock=True)
             for item, vector in zip(batch, vectors, strict=True):
-                if item.text in texts.get(item.key, ()):  # else it was changed meanwhile
-                    embeddings.put_passage(connection, item, self._model, vector)
+                if item in texts.get(item.key, ()):  # else it was changed meanwhile
+                    embeddings.put_vector(connection, item, self._model, vector)
         return {item.key for item in batch if item.key not in texts}
 
     def _count(self, query: Select[tuple[int]]) -> int:
@@ -125,10 +127,10 @@ class IndexSync:
 
     def _batch(self, table: Table, after: int) -> dict[int, int]:
         """Return the next playbook keys of a table by their number."""
-        query = select(table.c.number, table.c.playbook_key).where(table.c.number > after)
+        query = select(table.c.number, table.c.entry_key).where(table.c.number > after)
         query = query.order_by(table.c.number).limit(CHANGES_PER_BATCH)
         with read_transaction(self._engine) as connection:
-            return {row.number: row.playbook_key for row in connection.execute(query)}
+            return {row.number: row.entry_key for row in connection.execute(query)}
 
     def _report(self, number: int) -> None:
         self._done += number
@@ -147,9 +149,9 @@ def _entries(
         tags.setdefault(row.playbook_key, []).append(row.tag)
     live: list[IndexEntry] = []
     archived: list[IndexEntry] = []
-    taught = exists().where(lessons.c.playbook_key == playbooks.c.key).label("taught")
-    query = select(playbooks.c.key, playbooks.c.category, playbooks.c.status, taught)
-    for row in connection.execute(query.where(playbooks.c.key.in_(list(vectors)))):
+    taught = exists().where(lessons.c.playbook_key == entries.c.key).label("taught")
+    query = select(entries.c.key, entries.c.category, entries.c.status, taught)
+    for row in connection.execute(query.where(IS_PLAYBOOK, entries.c.key.in_(list(vectors)))):
         own_tags = tuple(tags.get(row.key, ()))
         (archived if row.status == "archived" else live).extend(
             IndexEntry(row.key, id_, vector, row.category, own_tags, row.taught)

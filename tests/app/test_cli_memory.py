@@ -13,7 +13,7 @@ from contracts.errors import (
     OptionInvalid,
     RunNotFound,
 )
-from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate, StoreCorrupt
+from memory.errors import EntryInvalid, EntryNotFound, StaleUpdate, StoreCorrupt
 from providers import minilm
 from tests.support.app import Cli
 
@@ -121,7 +121,7 @@ def test_rm_deletes_or_archives(cli: Cli, kept: str) -> None:
     assert rows(cli("list", "--json")) == []
     assert len(rows(cli("list", "--archived", "--json"))) == 1
     assert data(cli("rm", kept, "--json")) == {"deleted": True}
-    with pytest.raises(PlaybookNotFound, match=kept):
+    with pytest.raises(EntryNotFound, match=kept):
         cli("rm", kept, "--json")
 
 
@@ -216,7 +216,7 @@ def test_prune_takes_its_limits_from_the_command_line(cli: Cli, kept: str) -> No
 
 
 def test_reindex_and_doctor_answer(cli: Cli, kept: str) -> None:
-    assert data(cli("reindex", "--json")) == {"playbooks": 1, "note_vectors": 0}
+    assert data(cli("reindex", "--json")) == {"playbooks": 1}
     assert all(row["ok"] for row in rows(cli("doctor", "--json")))
     assert "copied to" in cli("doctor", "--back-up").stdout
 
@@ -275,13 +275,13 @@ def test_odd_line_ends_within_a_text_travel(
 
 
 def test_bad_input_ends_in_one_named_error(cli: Cli, tmp_path: Path) -> None:
-    with pytest.raises(PlaybookNotFound, match="'gone'"):
+    with pytest.raises(EntryNotFound, match="'gone'"):
         cli("show", "gone")
-    with pytest.raises(PlaybookInvalid, match="needs a title"):
+    with pytest.raises(EntryInvalid, match="needs a title"):
         cli("add", "")
     bad = tmp_path / "bad.json"
     bad.write_text("{")
-    with pytest.raises(PlaybookInvalid, match="JSON"):
+    with pytest.raises(EntryInvalid, match="JSON"):
         cli("add", "--file", str(bad))
     with pytest.raises(OptionInvalid, match="cannot read"):
         cli("add", "--file", str(tmp_path))

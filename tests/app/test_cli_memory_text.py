@@ -11,7 +11,7 @@ from app.terminal.files import write_file
 from flows.recall.library import configured_library
 from memory.content import parse_changes, playbook_to_json
 from memory.database import write_transaction
-from memory.tables import playbooks
+from memory.tables import entries
 from memory.types import Execution, PlaybookContent, PlaybookStep, Reflection
 
 HOSTILE = "rm \x1b[8m-rf\x1b]0;title\x07 \u202eodd\u2066 \x9b1A"
@@ -100,6 +100,7 @@ def test_an_export_takes_half_a_sign_that_an_older_store_holds(tmp_path: Path) -
     said("add", "deploy")
     with configured_library() as opened, write_transaction(opened.engine) as connection:
         steps = [{"action": "a", "order": 1, "tool_args": {"x": "\ud800"}}]
-        connection.execute(update(playbooks).values(steps=steps))
+        content = {"title": "deploy", "steps": steps}
+        connection.execute(update(entries).values(content=content))
     said("export", str(tmp_path / "backup.jsonl"))
     assert "1 unchanged" not in said("import", str(tmp_path / "backup.jsonl"))

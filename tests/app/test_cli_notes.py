@@ -12,7 +12,7 @@ from contracts.agents import AGENTS
 from contracts.errors import HarnessError, OptionInvalid, RunNotFound
 from flows.config.settings import load_settings
 from flows.recall.library import configured_notebook
-from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
+from memory.errors import AgentUnknown, EntryInvalid, EntryNotFound, StaleUpdate
 from memory.notes.types import NoteContent
 from tests.support.agent_calls import OWN_AGENT, own_agent_settings
 from tests.support.app import Cli
@@ -61,7 +61,7 @@ def test_a_list_refuses_an_empty_or_unknown_filter(cli: Cli, kind: str) -> None:
 
 
 def test_a_list_refuses_an_unknown_note_type(cli: Cli) -> None:
-    with pytest.raises(NoteInvalid, match="no note type 'nope'"):
+    with pytest.raises(EntryInvalid, match="no note type 'nope'"):
         cli("notes", "list", "--note-type", "nope")
 
 
@@ -102,7 +102,7 @@ def test_a_note_is_approved_revoked_and_deleted_with_others(cli: Cli) -> None:
         "Active"
     ] * 2
     assert {one["status"] for one in data(cli("notes", "revoke", *ids, "--json"))} == {"Revoked"}
-    with pytest.raises(NoteNotFound):
+    with pytest.raises(EntryNotFound):
         cli("notes", "rm", ids[0], "nothing-of-this-name")
     assert len(data(cli("notes", "list", "--json"))) == 2
     cli("notes", "rm", *ids)
@@ -152,7 +152,7 @@ def test_a_rejected_text_is_saved(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     made = data(cli("notes", "add", "first", "--json"))
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", 'sed -i \'s/first/second/; s/_type.*/_type": "Law"/\'')
-    with pytest.raises(NoteInvalid, match="no note type 'Law'"):
+    with pytest.raises(EntryInvalid, match="no note type 'Law'"):
         cli("notes", "edit", made["id"])
     (kept,) = (load_settings().home / "edits").iterdir()
     cli("notes", "types", "set", "Law", "--type", "Context", "--priority", "1")
@@ -225,31 +225,31 @@ def test_a_run_is_rated_by_the_beginning_of_its_id(cli: Cli) -> None:
     assert rated.score == 95
     with pytest.raises(RunNotFound):
         cli("runs", "rate", "ffff", "95")
-    with pytest.raises(NoteInvalid, match="out of range"):
+    with pytest.raises(EntryInvalid, match="out of range"):
         cli("runs", "rate", "abcd", "101")
 
 
 @pytest.mark.parametrize(
     ("argv", "error", "said"),
     [
-        (("notes", "add", "a", "--type", "Rumour"), NoteInvalid, "no type 'Rumour'; there are"),
-        (("notes", "add", "a", "--note-type", "Law"), NoteInvalid, "no note type 'Law'"),
+        (("notes", "add", "a", "--type", "Rumour"), EntryInvalid, "no type 'Rumour'; there are"),
+        (("notes", "add", "a", "--note-type", "Law"), EntryInvalid, "no note type 'Law'"),
         (("notes", "add", "a", "--agent", "smith"), AgentUnknown, "no agent 'smith'"),
-        (("notes", "add", "  "), NoteInvalid, "cannot be empty"),
-        (("notes", "add", "x" * 4_001), NoteInvalid, "4,001 characters; the limit is 4,000"),
-        (("notes", "add", "a", "--user", "u" * 256), NoteInvalid, "256 characters"),
-        (("notes", "add", "a", "--user", "a\u202eb"), NoteInvalid, "cannot be printed"),
+        (("notes", "add", "  "), EntryInvalid, "cannot be empty"),
+        (("notes", "add", "x" * 4_001), EntryInvalid, "4,001 characters; the limit is 4,000"),
+        (("notes", "add", "a", "--user", "u" * 256), EntryInvalid, "256 characters"),
+        (("notes", "add", "a", "--user", "a\u202eb"), EntryInvalid, "cannot be printed"),
         (("notes", "add", "a", "--provisional", "1e300"), OptionInvalid, "out of range"),
-        (("notes", "list", "--status", "Old"), NoteInvalid, "no status 'Old'"),
-        (("notes", "types", "set", "Law", "--priority", "1001"), NoteInvalid, "not from 0"),
-        (("notes", "types", "set", "Issue", "--type", "Context"), NoteInvalid, "stays Issue"),
-        (("examples", "add", "a", "b", "--score", "101"), NoteInvalid, "out of range"),
-        (("examples", "add", "a", "b", "--score", "-1"), NoteInvalid, "out of range"),
-        (("examples", "show", "nothing"), NoteNotFound, "harness examples list"),
+        (("notes", "list", "--status", "Old"), EntryInvalid, "no status 'Old'"),
+        (("notes", "types", "set", "Law", "--priority", "1001"), EntryInvalid, "not from 0"),
+        (("notes", "types", "set", "Issue", "--type", "Context"), EntryInvalid, "stays Issue"),
+        (("examples", "add", "a", "b", "--score", "101"), EntryInvalid, "out of range"),
+        (("examples", "add", "a", "b", "--score", "-1"), EntryInvalid, "out of range"),
+        (("examples", "show", "nothing"), EntryNotFound, "harness examples list"),
         (("agents", "show", "smith"), AgentUnknown, ", ".join(sorted(AGENTS))),
-        (("agents", "set", "pi", "--max-notes", "21"), NoteInvalid, "from 1 to 20"),
-        (("agents", "set", "pi", "--max-examples", "0"), NoteInvalid, "from 1 to 10"),
-        (("agents", "set", "pi", "--note-strategy", "Best"), NoteInvalid, "Relevant, Recent, All"),
+        (("agents", "set", "pi", "--max-notes", "21"), EntryInvalid, "from 1 to 20"),
+        (("agents", "set", "pi", "--max-examples", "0"), EntryInvalid, "from 1 to 10"),
+        (("agents", "set", "pi", "--note-strategy", "Best"), EntryInvalid, "Relevant, Recent, All"),
         (("notes", "preview", "x", "--agent", "smith"), AgentUnknown, "no agent"),
         (("curate",), OptionInvalid, "either a RUN"),
         (("curate", "abcd", "--since", "24h"), OptionInvalid, "either a RUN"),
@@ -292,7 +292,7 @@ def test_an_invalid_note_file_is_refused(cli: Cli, tmp_path: Path, document: str
         kept = book.add(NoteContent(text="a"))
     path = tmp_path / "note.json"
     path.write_text(document)
-    with pytest.raises(NoteInvalid, match="not a note"):
+    with pytest.raises(EntryInvalid, match="not a note"):
         cli("notes", "edit", kept.id, "--file", str(path))
 
 

@@ -10,18 +10,19 @@ from memory.vectors.calibrate import measure_limit
 from tests.support.memory import Open, WordEmbedder
 
 LONG = "\n".join(f"line {number} says nothing of interest" for number in range(200))
+KEYS = PlaybookContent(title="Rotate keys", use_case="after a leak")
 BY_MEANING = PlaybookQuery(text="", max_distance=1.0)
 
 
 def test_a_short_playbook_is_one_text() -> None:
-    step = {"action": "call the vault", "tool": "curl", "expected": "200"}
-    assert passages("Rotate keys", "after a leak", "Tell all.", [step], ["Wait a day."]) == [
+    step = PlaybookStep(action="call the vault", tool="curl", expected="200")
+    assert passages(replace(KEYS, process="Tell all.", steps=(step,)), ["Wait a day."]) == [
         "Rotate keys — after a leak\nTell all.\ncall the vault curl 200\nWait a day."
     ]
 
 
 def test_a_long_playbook_is_passages_that_start_with_its_title() -> None:
-    head, *parts = passages("Rotate keys", "after a leak", LONG, [], ["Wait a day."])
+    head, *parts = passages(replace(KEYS, process=LONG), ["Wait a day."])
     assert head == "Rotate keys — after a leak"
     assert all(part.startswith("Rotate keys: ") for part in parts)
     assert max(map(len, parts)) <= PASSAGE_LENGTH + len("Rotate keys: ")
@@ -30,7 +31,7 @@ def test_a_long_playbook_is_passages_that_start_with_its_title() -> None:
 
 
 def test_a_huge_playbook_has_a_bounded_number_of_passages() -> None:
-    assert len(passages("Rotate keys", LONG, LONG * 20, [], [])) == MAX_PASSAGES
+    assert len(passages(replace(KEYS, use_case=LONG, process=LONG * 20), [])) == MAX_PASSAGES
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_only_passages_that_changed_are_embedded_again(
         library.update(slug, PlaybookChanges(steps=(PlaybookStep(action="grind beans"),)))
         library.search(replace(BY_MEANING, text="two"))
         old, new = (
-            passages("Rotate keys", "", LONG, [{"action": action}], [])
+            passages(replace(steps, steps=(PlaybookStep(action=action),)), [])
             for action in (steps.steps[0].action, "grind beans")
         )
         embedded = [text for text in words.texts[before:] if text.startswith("Rotate keys")]

@@ -26,7 +26,7 @@ from flows.recall.library import configured_notebook
 from flows.recall.notes import NodeRequest, prompt_markdown, run_notes
 from flows.services.daemon import RunningDaemon
 from flows.services.daemons import pages_daemon as kept_pages
-from memory.errors import NoteInvalid
+from memory.errors import EntryInvalid
 from memory.notes.agent_settings import InjectionOptions
 from memory.notes.injection import Injection
 from memory.notes.types import ExampleContent, NoteContent
@@ -143,7 +143,7 @@ def test_notes_are_off_when_memory_is_off(own_home: Path) -> None:
 def test_an_invalid_user_name_is_refused_before_anything_starts(
     shop: RunDependencies, ask: Ask, words_only: None
 ) -> None:
-    with pytest.raises(NoteInvalid, match="user"):
+    with pytest.raises(EntryInvalid, match="user"):
         shop.check_request(ask(two_agents()).changed(user="a\u202eb"))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contracts.agents import AGENTS
-from memory.errors import AgentUnknown, PlaybookInvalid
+from memory.errors import AgentUnknown, EntryInvalid
 from memory.export_import import Imported, export_store, import_store
 from memory.notes.notebook import Notebook
 from memory.notes.types import Author, EntryFilter, ExampleContent, NoteContent, NoteType
@@ -131,7 +131,7 @@ def test_a_note_that_was_changed_by_hand_is_refused_with_its_line(
     (line,) = export_store(on_sqlite)
     notes.remove(note.id)
     bad = json.dumps({**json.loads(line), field: value})
-    with pytest.raises(PlaybookInvalid, match=r"line 2 cannot be imported: .*Nothing was imp"):
+    with pytest.raises(EntryInvalid, match=r"line 2 cannot be imported: .*Nothing was imp"):
         import_store(on_sqlite, notes, [line, bad])
     assert notes.count("note", EntryFilter()) == 0
 

@@ -1,19 +1,21 @@
 """What an agent is given: strategies, order, budget, and the rendered block."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from memory.errors import AgentUnknown, NoteInvalid
+from contracts.errors import ModelRefused
+from memory.errors import AgentUnknown, EntryInvalid
 from memory.notes.agent_settings import InjectionOptions, NoteStrategy
 from memory.notes.injection import BLOCK_END, BLOCK_START
 from memory.notes.notebook import Notebook
 from memory.notes.types import ExampleContent, NoteContent, NoteType
 from memory.playbooks.render import estimate_tokens
 from memory.scope import Scope
+from memory.types import Embedder
 from tests.support.memory import EIGHT, Clock, WordEmbedder
 
 ME = EIGHT[0]
@@ -110,6 +112,7 @@ def test_an_outage_of_the_model_falls_back_to_dates_and_says_so(
     book: Notebook, words: WordEmbedder
 ) -> None:
     book.add(NoteContent(text="a"))
+    book.index.embed_changes()
     words.down = True
     assert "does not answer" in book.inject(ME, "b").reasons[0]
     words.down = False
@@ -126,28 +129,49 @@ def test_without_a_model_notes_are_chosen_by_date(
         assert "no embedding model is set" in given.reasons[0]
 
 
-def test_notes_without_a_vector_are_reported(book: Notebook, words: WordEmbedder) -> None:
-    words.down = True
-    book.add(NoteContent(text="tidy the code"))
-    words.down = False
-    given = book.inject(ME, "tidy the code")
+@pytest.fixture
+def picky(
+    open_book: Callable[..., AbstractContextManager[Notebook]], words: WordEmbedder
+) -> Iterator[Notebook]:
+    """A notebook whose model refuses texts about black and about names."""
+
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        if any("black" in text or "names" in text for text in texts):
+            raise ModelRefused("not a word of it")
+        return words(texts)
+
+    with open_book(embedder=Embedder(name="words", embed=embed)) as made:
+        yield made
+
+
+def test_notes_without_a_vector_are_reported(picky: Notebook) -> None:
+    picky.add(NoteContent(text="tidy the code with black"))
+    given = picky.inject(ME, "tidy the code")
     assert given.notes == ()
     assert "1 have no vector yet" in given.reasons[0]
     assert given.without_vector == 1
-    book.embeddings.embed_missing()
-    assert len(book.inject(ME, "tidy the code").notes) == 1
-    assert book.inject(ME, "tidy the code").without_vector == 0
 
 
-def test_a_constraint_needs_no_vector(book: Notebook, words: WordEmbedder) -> None:
-    book.add(NoteContent(text="tidy the code with ruff"))
-    words.down = True
-    book.add(NoteContent(text="never publish names", type="Constraint"))
-    book.add(NoteContent(text="tidy the code with black"))
-    words.down = False
-    assert texts(book) == ["never publish names", "tidy the code with ruff"]
-    assert texts(book, max_notes=1) == ["tidy the code with ruff"]
-    given = book.inject(ME, "tidy the code")
+def test_a_note_added_during_an_outage_of_the_model_is_embedded_by_the_next_process(
+    open_book: Callable[..., AbstractContextManager[Notebook]], words: WordEmbedder
+) -> None:
+    with open_book() as book:
+        words.down = True
+        book.add(NoteContent(text="tidy the code"))
+        book.inject(ME, "tidy")
+        words.down = False
+    with open_book() as book:
+        given = book.inject(ME, "tidy the code")
+        assert ([note.text for note in given.notes], given.without_vector) == (["tidy the code"], 0)
+
+
+def test_a_constraint_needs_no_vector(picky: Notebook) -> None:
+    picky.add(NoteContent(text="tidy the code with ruff"))
+    picky.add(NoteContent(text="never publish names", type="Constraint"))
+    picky.add(NoteContent(text="tidy the code with black"))
+    assert texts(picky) == ["never publish names", "tidy the code with ruff"]
+    assert texts(picky, max_notes=1) == ["tidy the code with ruff"]
+    given = picky.inject(ME, "tidy the code")
     assert given.without_vector == 2
     assert list(given.distances) == [given.notes[1].key]
 
@@ -156,6 +180,7 @@ def test_a_note_approved_during_an_outage_of_the_model_keeps_its_vector(
     book: Notebook, words: WordEmbedder
 ) -> None:
     note = book.add(NoteContent(text="tidy the code with ruff", status="Pending"))
+    book.index.embed_changes()
     words.down = True
     book.approve(note.id)
     words.down = False
@@ -172,10 +197,11 @@ def test_vectors_of_another_length_are_replaced(
 ) -> None:
     with open_book() as first:
         first.add(NoteContent(text="tidy the code"))
+        assert texts(first) == ["tidy the code"]
     longer = WordEmbedder(length=96)
     with open_book(embedder=longer.embedder) as second:
         assert texts(second) == []
-        assert (second.embeddings.embed_missing(), second.embeddings.embed_missing()) == (1, 0)
+        second.index.reindex()
         assert texts(second) == ["tidy the code"]
 
 
@@ -270,7 +296,7 @@ def test_each_agent_has_its_own_settings(book: Notebook) -> None:
      {"note_strategy": "Best"}, {"example_strategy": "All"}],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(book: Notebook, wrong: dict[str, object]) -> None:
-    with pytest.raises(NoteInvalid):
+    with pytest.raises(EntryInvalid):
         book.save_agent_settings(replace(book.agent_settings("pi"), **wrong))  # type: ignore[arg-type]  # each is wrong
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from contracts.agents import AGENTS
 from memory.database import read_transaction
-from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
+from memory.errors import AgentUnknown, EntryInvalid, EntryNotFound, StaleUpdate
 from memory.notes.notebook import Notebook
 from memory.notes.types import (
     Author,
@@ -20,7 +20,6 @@ from memory.notes.types import (
 )
 from memory.scope import Scope
 from memory.tables import entry_vectors
-from tests.support.memory import WordEmbedder
 
 CURATOR = Author("curator", "a-model")
 AGENT = Author("agent", "native")
@@ -53,11 +52,11 @@ def test_a_users_note_type_gives_its_notes_a_priority(notebook: Notebook) -> Non
     note = notebook.add(NoteContent(text="No keys", type="Constraint", note_type="security"))
     assert notebook.get(note.id) == note
     assert (note.note_type, note.priority) == ("Security", 500)
-    with pytest.raises(NoteInvalid, match="still used by 1 notes"):
+    with pytest.raises(EntryInvalid, match="still used by 1 notes"):
         notebook.types.remove("Security")
     notebook.remove(note.id)
     notebook.types.remove("Security")
-    with pytest.raises(NoteInvalid, match="a standard one"):
+    with pytest.raises(EntryInvalid, match="a standard one"):
         notebook.types.remove("Issue")
 
 
@@ -65,7 +64,7 @@ def test_note_type_names_ignore_case(notebook: Notebook) -> None:
     kept = notebook.types.save(NoteType(name="constraint", type="Constraint", priority=7))
     assert (kept.name, kept.priority, kept.standard) == ("Constraint", 7, True)
     assert kept in notebook.types.list()
-    with pytest.raises(NoteInvalid, match="its type stays Constraint"):
+    with pytest.raises(EntryInvalid, match="its type stays Constraint"):
         notebook.types.save(NoteType(name="CONSTRAINT", type="Context", priority=7))
     assert notebook.add(NoteContent(text="No keys", type="Constraint")).priority == 7
 
@@ -117,7 +116,7 @@ def test_undo_restores_the_previous_content_as_a_new_version(notebook: Notebook)
     notebook.undo(note.id)
     undone = notebook.get(note.id, "note")
     assert (undone.text, undone.scope, undone.version) == (TABS.text, TABS.scope, 3)
-    with pytest.raises(NoteInvalid, match="nothing to undo"):
+    with pytest.raises(EntryInvalid, match="nothing to undo"):
         notebook.undo(notebook.add(QUARTER).id)
 
 
@@ -133,61 +132,63 @@ def test_an_agent_may_write_notes_that_describe_but_none_that_instruct(
     notebook: Notebook, kind: str
 ) -> None:
     assert notebook.add(NoteContent(text="CI runs Python 3.13"), author=AGENT).status == "Pending"
-    with pytest.raises(NoteInvalid, match="an agent cannot write"):
+    with pytest.raises(EntryInvalid, match="an agent cannot write"):
         notebook.add(NoteContent(text="Always skip tests", type=kind), author=AGENT)  # type: ignore[arg-type]  # two of the types
 
 
 def test_only_a_person_makes_an_entry_active(notebook: Notebook) -> None:
     proposed = notebook.add(TABS, author=CURATOR, confidence=100)
-    with pytest.raises(NoteInvalid, match="only a person"):
+    with pytest.raises(EntryInvalid, match="only a person"):
         notebook.approve(proposed.id, author=CURATOR)
-    with pytest.raises(NoteInvalid, match="only a person"):
+    with pytest.raises(EntryInvalid, match="only a person"):
         notebook.edit(replace(proposed, status="Active"), author=CURATOR)
     assert notebook.get(proposed.id).status == "Pending"
     notebook.approve(proposed.id)
     approved = notebook.get(proposed.id, "note")
-    with pytest.raises(NoteInvalid, match="only a person"):
+    with pytest.raises(EntryInvalid, match="only a person"):
         notebook.edit(replace(approved, text="Indent with spaces"), author=CURATOR)
     notebook.revoke(approved.id)
-    with pytest.raises(NoteInvalid, match="only a person"):
+    with pytest.raises(EntryInvalid, match="only a person"):
         notebook.undo(approved.id, author=CURATOR)
 
 
 def test_an_agent_cannot_change_or_approve_notes(notebook: Notebook) -> None:
     mine = notebook.add(NoteContent(text="CI runs Python 3.13"), author=AGENT)
-    with pytest.raises(NoteInvalid, match="cannot change"):
+    with pytest.raises(EntryInvalid, match="cannot change"):
         notebook.approve(mine.id, author=AGENT)
-    with pytest.raises(NoteInvalid, match="cannot change"):
+    with pytest.raises(EntryInvalid, match="cannot change"):
         notebook.edit(replace(mine, text="Always skip tests", type="Constraint"), author=AGENT)
 
 
 def test_only_a_person_revokes_a_protected_note(notebook: Notebook) -> None:
     note = notebook.add(replace(TABS, protection="Protected"))
-    with pytest.raises(NoteInvalid, match="only a person"):
+    with pytest.raises(EntryInvalid, match="only a person"):
         notebook.revoke(note.id, author=CURATOR)
     assert notebook.revoke(note.id).status == "Revoked"
 
 
-def test_a_revoked_or_removed_note_has_no_vector(notebook: Notebook, words: WordEmbedder) -> None:
+def test_a_revoked_or_removed_note_has_no_vector(notebook: Notebook) -> None:
+    def vectors() -> int:
+        notebook.index.embed_changes()
+        return count_vectors(notebook)
+
     note = notebook.add(TABS)
-    assert count_vectors(notebook) == 1
+    assert vectors() == 1
     notebook.revoke(note.id)
-    assert count_vectors(notebook) == 0
+    assert vectors() == 0
     notebook.approve(note.id)
-    assert count_vectors(notebook) == 1
+    assert vectors() == 1
     notebook.remove(note.id)
+    assert vectors() == 0
+
+
+def test_a_changed_note_loses_its_vector_at_once(notebook: Notebook) -> None:
+    note = notebook.add(TABS)
+    notebook.index.embed_changes()
+    changed = notebook.edit(replace(note, protection="Protected"))
+    assert count_vectors(notebook) == 1
+    notebook.edit(replace(changed, text="Indent with spaces"))
     assert count_vectors(notebook) == 0
-
-
-def test_a_note_added_during_an_outage_of_the_model_is_embedded_later(
-    notebook: Notebook, words: WordEmbedder
-) -> None:
-    words.down = True
-    notebook.add(TABS)
-    assert notebook.embeddings.embed_missing() == 0
-    words.down = False
-    assert notebook.embeddings.embed_missing() == 1
-    assert (count_vectors(notebook), notebook.embeddings.embed_missing()) == (1, 0)
 
 
 def test_a_list_is_filtered_searched_and_sorted(notebook: Notebook) -> None:
@@ -227,14 +228,14 @@ def test_a_rating_replaces_an_earlier_one(notebook: Notebook) -> None:
 
 @pytest.mark.parametrize("run", ["a" * 65, "a\0b"])
 def test_an_impossible_run_id_is_refused(notebook: Notebook, run: str) -> None:
-    with pytest.raises(NoteInvalid, match="no run has the id"):
+    with pytest.raises(EntryInvalid, match="no run has the id"):
         notebook.add(TABS, source_run=run)
 
 
 def test_an_unknown_id_is_refused(notebook: Notebook) -> None:
     example = notebook.add(QUARTER)
     for ref in ("", "%", "nothing", "'; DROP TABLE entries; --"):
-        with pytest.raises(NoteNotFound, match="harness notes list"):
+        with pytest.raises(EntryNotFound, match="harness notes list"):
             notebook.get(ref)
-    with pytest.raises(NoteNotFound, match="no note"):
+    with pytest.raises(EntryNotFound, match="no note"):
         notebook.get(example.id, "note")

@@ -6,15 +6,14 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from sqlalchemy import delete, text, update
+from sqlalchemy import text
 
 from contracts.agents import AGENTS
+from memory.database import lock_until_commit
 from memory.errors import StaleUpdate
 from memory.notes.notebook import Notebook, open_notebook
 from memory.notes.run_history import RunRating
-from memory.notes.store import notebook_transaction
-from memory.notes.types import NoteContent, NoteType
-from memory.tables import entry_vectors, generation
+from memory.notes.types import NoteType
 from tests.support.memory import WordEmbedder
 from tests.support.postgres import new_postgres_store
 from tests.support.waiting import wait_until
@@ -34,7 +33,7 @@ def shared(words: WordEmbedder) -> Iterator[Notebook]:
 def at_once(book: Notebook, *writers: Callable[[], object]) -> list[object]:
     """Return each writer's result or exception; each starts while the earlier ones wait."""
     with book.engine.connect() as first, ThreadPoolExecutor() as pool:
-        first.execute(update(generation).values(number=generation.c.number))
+        lock_until_commit(first, "notebook")
         started = []
         for number, write in enumerate(writers, 1):
             started.append(pool.submit(write))
@@ -62,20 +61,6 @@ def test_the_second_of_two_changes_of_agent_settings_is_refused(shared: Notebook
             version,
             7,
         )
-
-
-def test_a_note_is_edited_while_missing_vectors_are_computed(shared: Notebook) -> None:
-    notes = [shared.add(NoteContent(text=f"note {number}")) for number in range(3)]
-    with notebook_transaction(shared.engine) as connection:
-        connection.execute(delete(entry_vectors))
-    edited, made, removed = at_once(
-        shared,
-        lambda: shared.edit(replace(notes[0], text="other")),
-        shared.embeddings.embed_missing,
-        lambda: shared.remove(notes[1].id),
-    )
-    assert (edited, made, removed) == (shared.get(notes[0].id), 3, notes[1])
-    assert shared.embeddings.embed_missing() == 0
 
 
 def test_concurrent_ratings_of_one_run_all_succeed(shared: Notebook) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.agents import AGENTS
-from memory.errors import NoteInvalid
+from memory.errors import EntryInvalid
 from memory.notes.agent_settings import InjectionOptions
 from memory.notes.notebook import Notebook, open_notebook
 from memory.notes.types import ExampleContent, NoteContent
@@ -60,7 +60,7 @@ def test_the_eight_levels_are_in_the_order_of_the_table() -> None:
 
 @pytest.mark.parametrize("odd", ["a\0b", "x" * 256, "line\nline", "\u202eevil", "\u200b"])
 def test_an_odd_id_is_refused(odd: str) -> None:
-    with pytest.raises(NoteInvalid):
+    with pytest.raises(EntryInvalid):
         validate_scope(Scope(user=odd))
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import MetaData, create_engine, make_url, text
 from contracts.errors import SettingsInvalid
 from memory.content import parse_content, parse_json
 from memory.database import REVISION, back_up, open_database, write_transaction
-from memory.errors import PlaybookInvalid, StoreCorrupt, StoreTooNew, StoreUnavailable
+from memory.errors import EntryInvalid, StoreCorrupt, StoreTooNew, StoreUnavailable
 from memory.playbooks.library import Library, open_library
 from memory.tables import metadata
 from memory.types import (
@@ -37,7 +37,7 @@ def nested(depth: int) -> object:
 
 @pytest.mark.parametrize("title", ["", "  \n", "\0", "a\0b", "\ud800", "x" * 256, MEGABYTE])
 def test_an_unstorable_title_is_refused(on_sqlite: Library, title: str) -> None:
-    with pytest.raises(PlaybookInvalid):
+    with pytest.raises(EntryInvalid):
         on_sqlite.create(PlaybookContent(title=title))
 
 
@@ -47,7 +47,7 @@ def test_an_unstorable_field_is_named_in_the_error(
     on_sqlite: Library, field: str, said: str
 ) -> None:
     made = on_sqlite.create(PlaybookContent(title="x"))
-    with pytest.raises(PlaybookInvalid, match=field):
+    with pytest.raises(EntryInvalid, match=field):
         on_sqlite.update(made.id, PlaybookChanges(**{field: said}))  # type: ignore[arg-type]  # text fields only
     assert on_sqlite.get(made.id).version == 1
 
@@ -61,7 +61,7 @@ def test_an_unstorable_field_is_named_in_the_error(
     ],
 )
 def test_unstorable_tool_arguments_are_refused(on_sqlite: Library, args: dict[str, object]) -> None:
-    with pytest.raises(PlaybookInvalid, match=r"steps\.1\.tool_args"):
+    with pytest.raises(EntryInvalid, match=r"steps\.1\.tool_args"):
         on_sqlite.create(
             PlaybookContent(title="x", steps=(PlaybookStep(action="a", tool_args=args),))
         )
@@ -74,13 +74,13 @@ def test_a_backslash_in_tool_arguments_is_no_nul_byte(on_sqlite: Library) -> Non
 
 def test_a_playbook_as_large_as_a_book_is_refused(on_sqlite: Library) -> None:
     steps = tuple(PlaybookStep(action="x" * 90_000) for _ in range(6))
-    with pytest.raises(PlaybookInvalid, match=r"all of a playbook has 540,\d+ characters"):
+    with pytest.raises(EntryInvalid, match=r"all of a playbook has 540,\d+ characters"):
         on_sqlite.create(PlaybookContent(title="x", steps=steps))
 
 
 @pytest.mark.parametrize("said", ["9" * 4_301, "[" * 100_000])
 def test_json_that_python_cannot_parse_is_no_playbook(said: str) -> None:
-    with pytest.raises(PlaybookInvalid, match="not a playbook"):
+    with pytest.raises(EntryInvalid, match="not a playbook"):
         parse_json(f'{{"title": {said}')
 
 
@@ -119,7 +119,7 @@ def test_hostile_output_of_a_run_is_recorded(library: Library) -> None:
 
 @pytest.mark.parametrize("document", [None, [], {}, {"title": 3}, {"title": "x", "colour": "red"}])
 def test_a_document_that_is_no_playbook_is_refused(document: object) -> None:
-    with pytest.raises(PlaybookInvalid, match="not a playbook"):
+    with pytest.raises(EntryInvalid, match="not a playbook"):
         parse_content(document)
 
 

@@ -44,7 +44,7 @@ def test_a_text_changed_while_it_is_embedded_is_found_by_its_new_form(
     opened: Open, words: WordEmbedder
 ) -> None:
     def texts_are_read(statement: str) -> bool:
-        start = "SELECT playbooks.key, playbooks.title, playbooks.use_case"
+        start = "SELECT entries.key, entries.text, entries.kind"
         return statement.replace('"', "").startswith(start) and "JOIN" not in statement
 
     with opened() as library, opened() as other:
@@ -154,7 +154,7 @@ def test_concurrent_imports_of_one_file_create_each_playbook_once(
         def import_too() -> None:
             done[1] = import_lines(other, lines)
 
-        with after(library, lambda said: said.startswith("INSERT INTO playbooks "), import_too):
+        with after(library, lambda said: said.startswith("INSERT INTO entries "), import_too):
             done[0] = import_lines(library, lines)
         assert [one.created or one.unchanged for one in done] == [("rotate-keys",)] * 2
         assert done[0].created
@@ -164,7 +164,7 @@ def test_concurrent_imports_of_one_file_create_each_playbook_once(
                 other.update(made.id, PlaybookChanges(process="by a person"))
 
         def it_is_read(statement: str) -> bool:
-            return statement.replace('"', "").startswith("SELECT playbooks.key, playbooks.id")
+            return statement.replace('"', "").startswith("SELECT entries.key, entries.id")
 
         with after(library, it_is_read, edit):
             assert import_lines(library, newer).updated == ("rotate-keys",)

@@ -12,15 +12,16 @@ from uuid import UUID
 import pytest
 from sqlalchemy import insert, text, update
 
-from memory.content import content_json, embedding_text
+from memory.content import embedding_text
 from memory.database import open_database, write_transaction
 from memory.errors import StoreCorrupt
 from memory.export_import import export_store
 from memory.playbooks.library import Library
-from memory.playbooks.write import mark_outdated
-from memory.tables import playbook_vectors, playbooks
+from memory.playbooks.write import playbook_columns
+from memory.tables import entries, entry_vectors
 from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery
 from memory.vectors import embeddings, vector_index
+from memory.vectors.embeddings import EntryText
 from tests.support.forks import Fork
 from tests.support.memory import Open, WordEmbedder
 from tests.support.spread import spread
@@ -53,17 +54,23 @@ def fill(home: Path) -> None:
     now = datetime.now(UTC)
     texts = [embedding_text(f"item {n}", f"for customer {n % 37}") for n in range(MANY)]
     made = spread(texts)
-    owner = playbook_vectors.c.playbook_key
     same = {"version": 1, "source": "person", "created_at": now, "updated_at": now}
     with write_transaction(engine) as connection:
         for n in range(MANY):
-            content = content_json(
+            content = playbook_columns(
                 PlaybookContent(title=f"item {n}", use_case=f"for customer {n % 37}")
             )
-            row = {**content, **same, "key": n + 1, "id": str(UUID(int=n)), "slug": f"item-{n}"}
-            connection.execute(insert(playbooks).values(**row))
-            embeddings.put_vector(connection, owner, n + 1, "spread", made[n])
-        mark_outdated(connection, range(1, MANY + 1))
+            row = {
+                **content,
+                **same,
+                "kind": "playbook",
+                "key": n + 1,
+                "id": str(UUID(int=n)),
+                "slug": f"item-{n}",
+            }
+            connection.execute(insert(entries).values(**row))
+            embeddings.put_vector(connection, EntryText(n + 1, texts[n]), "spread", made[n])
+        embeddings.queue_texts(connection, range(1, MANY + 1))
     engine.dispose()
 
 
@@ -91,14 +98,20 @@ def test_a_graph_that_crashes_a_process_is_rebuilt_by_the_next_one(
         assert look("search") == "200"
 
 
-@pytest.fixture(params=["steps = '[{\"acti'", "status = 'actixe'", "updated_at = '2O26-01-01'"])
+@pytest.fixture(
+    params=[
+        "content = '{\"titl'",
+        "content = REPLACE(content, 'active', 'actixe')",
+        "updated_at = '2O26-01-01'",
+    ]
+)
 def damaged(
     request: pytest.FixtureRequest, on_sqlite: Library, caplog: pytest.LogCaptureFixture
 ) -> Iterator[tuple[Library, str]]:
     """A library with three playbooks, and the id of the one whose row is damaged."""
     made = [on_sqlite.create(PlaybookContent(title=f"rotate keys {n}")) for n in range(3)]
     with write_transaction(on_sqlite.engine) as connection:
-        values = f"UPDATE playbooks SET {request.param} WHERE key = :key"  # noqa: S608 - ours
+        values = f"UPDATE entries SET {request.param} WHERE key = :key"  # noqa: S608 - ours
         connection.execute(text(values), {"key": made[1].key})
     with caplog.at_level(logging.WARNING):
         yield on_sqlite, made[1].id
@@ -119,7 +132,7 @@ def test_a_damaged_row_is_left_out_with_one_warning(
 
 def test_an_export_fails_on_a_damaged_row(damaged: tuple[Library, str]) -> None:
     library, id_ = damaged
-    with pytest.raises(StoreCorrupt, match=f"{id_}.* of table 'playbooks'.*harness memory rm"):
+    with pytest.raises(StoreCorrupt, match=f"{id_}.* of table 'entries'.*command `rm`"):
         list(export_store(library))
     with pytest.raises(StoreCorrupt, match=id_):
         library.get(id_)
@@ -133,7 +146,7 @@ def test_a_vector_cut_short_is_embedded_again(library: Library, words: WordEmbed
         library.create(PlaybookContent(title=title))
     library.search(PlaybookQuery(text="bread"))
     with write_transaction(library.engine) as connection:
-        cut = update(playbook_vectors).where(playbook_vectors.c.playbook_key == 1)
+        cut = update(entry_vectors).where(entry_vectors.c.entry_key == 1)
         connection.execute(cut.values(vector=b"\0\x11\x22"))
     assert [finding.name for finding in library.doctor() if not finding.ok] == [
         "waiting",

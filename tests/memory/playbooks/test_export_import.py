@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.errors import PlaybookInvalid, StoreUnavailable
+from memory.errors import EntryInvalid, StoreUnavailable
 from memory.export_import import Imported, export_store
 from memory.export_lines import FORMAT
 from memory.playbooks import executions
@@ -118,7 +118,7 @@ def test_a_line_that_is_no_playbook_imports_nothing(on_sqlite: Library, line: st
     on_sqlite.create(PlaybookContent(title="x"))
     lines = list(export_store(on_sqlite))
     on_sqlite.delete("x")
-    with pytest.raises(PlaybookInvalid, match="line 2"):
+    with pytest.raises(EntryInvalid, match="line 2"):
         import_lines(on_sqlite, [*lines, line])
     assert on_sqlite.list() == []
 
@@ -170,9 +170,7 @@ def test_a_playbook_that_was_changed_by_hand_is_refused_with_its_line(
     playbook, execution = grown(on_sqlite)
     on_sqlite.delete("rotate-certificates")
     bad = json.dumps({**json.loads(playbook), field: value})
-    with pytest.raises(
-        PlaybookInvalid, match=r"line 2 cannot be imported: .*Nothing was imp"
-    ) as no:
+    with pytest.raises(EntryInvalid, match=r"line 2 cannot be imported: .*Nothing was imp") as no:
         import_lines(on_sqlite, [execution, bad])
     assert "\n" not in str(no.value)
     assert on_sqlite.stats().executions == 0
@@ -197,7 +195,7 @@ def test_an_execution_that_was_changed_by_hand_is_refused_with_its_line(
     playbook, execution = grown(on_sqlite)
     document = json.loads(execution)
     bad = json.dumps({**document, "execution": {**document["execution"], field: value}})
-    with pytest.raises(PlaybookInvalid, match=f"line 2 cannot be imported: .*{field}"):
+    with pytest.raises(EntryInvalid, match=f"line 2 cannot be imported: .*{field}"):
         import_lines(on_sqlite, [playbook, bad])
 
 
@@ -213,7 +211,7 @@ def test_a_history_that_lacks_the_newest_version_can_still_be_undone(
 
 @pytest.mark.parametrize("run_id", ["r" * 65, "a\0b", "\udc80"])
 def test_an_execution_with_an_unstorable_run_id_is_refused(on_sqlite: Library, run_id: str) -> None:
-    with pytest.raises(PlaybookInvalid, match="run_id of an execution"):
+    with pytest.raises(EntryInvalid, match="run_id of an execution"):
         on_sqlite.record_execution(Execution(run_id=run_id, outcome="success"))
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
+from memory.errors import EntryInvalid, EntryNotFound, StaleUpdate
 from memory.playbooks.learn import record_feedback
 from memory.playbooks.library import Library
 from memory.types import (
@@ -82,7 +82,7 @@ def test_an_update_changes_named_fields_and_clears_empty_ones(library: Library) 
 def test_a_stale_update_is_refused_with_both_versions(library: Library) -> None:
     made = library.create(DEPLOY)
     library.update(made.id, PlaybookChanges(notes="theirs"))
-    with pytest.raises(StaleUpdate, match=r"at version 2; .* from version 1"):
+    with pytest.raises(StaleUpdate, match=r"at version 2 now; .* on version 1"):
         library.update(made.id, PlaybookChanges(notes="mine"), expected_version=1)
     assert library.get(made.id).notes == "theirs"
 
@@ -104,14 +104,12 @@ def test_undo_can_restore_any_earlier_version(library: Library) -> None:
     assert [library.undo(made.id, to=version).notes for version in (1, 2, 3)] == ["v1", "v2", "v3"]
     assert library.get(made.id).version == 6
     for version in (0, 6, 9):
-        with pytest.raises(
-            PlaybookInvalid, match=f"earlier version {version}. Known: 1, 2, 3, 4, 5"
-        ):
+        with pytest.raises(EntryInvalid, match=f"earlier version {version}. Known: 1, 2, 3, 4, 5"):
             library.undo(made.id, to=version)
 
 
 def test_undo_without_a_change_is_refused(library: Library) -> None:
-    with pytest.raises(PlaybookInvalid, match="nothing to undo"):
+    with pytest.raises(EntryInvalid, match="nothing to undo"):
         library.undo(library.create(DEPLOY).id)
 
 
@@ -120,7 +118,7 @@ def test_deleting_says_whether_there_was_one(library: Library) -> None:
     assert library.delete(made.id) is True
     assert library.delete(made.id) is False
     assert library.search(PlaybookQuery(text="deploy to production")) == []
-    with pytest.raises(PlaybookNotFound, match="no playbook has the id or slug"):
+    with pytest.raises(EntryNotFound, match="no playbook has the id or slug"):
         library.get(made.id)
 
 
@@ -210,8 +208,8 @@ def test_the_lessons_most_similar_to_the_query_come_first(
 ) -> None:
     made = library.create(DEPLOY)
     library.add_lessons(made.id, ["mind the database migration", "mind the go compiler"])
-    assert "mind the database migration" in words.texts
     (hit,) = library.search(PlaybookQuery(text="deploy with a database migration", max_distance=2))
+    assert "mind the database migration" in words.texts
     assert hit.lessons[0].text == "mind the database migration"
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory.errors import PlaybookInvalid
+from memory.errors import EntryInvalid
 from memory.playbooks.bm25 import query_words, tokenize, word_impacts
 from memory.playbooks.lift import MIN_RUNS_PER_SIDE, Trial, is_held_out, lift
 from memory.playbooks.search import blend_confidence, fuse_scores, ranked_keys
@@ -183,5 +183,5 @@ def test_ten_occurrences_of_a_word_weigh_more_than_one_and_far_less_than_ten() -
 def test_the_library_refuses_numbers_that_the_command_line_refuses(
     make: Callable[[], object],
 ) -> None:
-    with pytest.raises(PlaybookInvalid, match="it must be"):
+    with pytest.raises(EntryInvalid, match="it must be"):
         make()

@@ -13,7 +13,7 @@ from contracts.chat import ChatRequest, Message, Reply
 from contracts.run import RunReport
 from contracts.tool import ToolCall
 from memory.database import read_transaction
-from memory.errors import PlaybookNotFound
+from memory.errors import EntryNotFound
 from memory.playbooks.learn import outcome_of, parse_reflection, record_run, reflect
 from memory.playbooks.library import Library
 from memory.playbooks.recall import (
@@ -262,7 +262,7 @@ def test_feedback_settles_only_the_named_playbook(library: Library) -> None:
     for one in (first, second):
         library.record_execution(Execution(playbook_id=one.id, run_id="r1", outcome="pending"))
     library.record_execution(Execution(run_id="r1", outcome="pending"))
-    with pytest.raises(PlaybookNotFound):
+    with pytest.raises(EntryNotFound):
         say(library, "nosuch", "r1", "failure")
     assert library.stats().pending == 3
     say(library, first.id, "r1", "failure")

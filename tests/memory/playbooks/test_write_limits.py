@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from sqlalchemy import event
 
-from memory.errors import PlaybookNotFound
+from memory.errors import EntryNotFound
 from memory.playbooks.library import Library
 from memory.playbooks.tools import MAX_CHARACTERS, MAX_NEW_PLAYBOOKS, MAX_WRITES
 from memory.types import PlaybookChanges, PlaybookContent
@@ -83,7 +83,7 @@ def test_an_agent_cannot_change_a_draft_that_a_person_activated(opened: Open, na
         active: list[tuple[str, str]] = []
 
         def activate() -> None:
-            with suppress(PlaybookNotFound):  # deleted before: that was no playbook of a person
+            with suppress(EntryNotFound):  # deleted before: that was no playbook of a person
                 now = person.update(draft.id, PlaybookChanges(status="active"), expected_version=1)
                 active.append((now.status, now.process))
 
