@@ -88,6 +88,7 @@ class _Compiler:
             options=table.options,
             egress=table.egress,
             changes=table.changes,
+            mcp=table.mcp,
             needs_intent=table.needs_intent,
             place=place,
         )

@@ -124,6 +124,8 @@ class BlueprintTable(AgentSettings):
     """Hosts that commands may reach."""
     changes: list[str] = []
     """Globs on protected files that the blueprint is meant to change."""
+    mcp: list[str] = []
+    """Tools of MCP servers that every agent may use, such as tracker:get_issue."""
     nodes: Annotated[list[NodeTable], Field(min_length=1)]
     """Nodes in the order in which they run."""
 

@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
+from contracts.errors import BlueprintInvalid
 from contracts.run import is_attempt
+from nodes.agents.allowed_tools import with_mcp_tools
 from nodes.field_checks import FieldChecks, place_of_caller
 from nodes.types import Node, check_nodes, inner_nodes, step_names
 
@@ -32,6 +34,8 @@ class Blueprint:
     changes: Sequence[str] = ()
     """Globs on whole paths of protected files that the blueprint is meant to change, such as
     `**/uv.lock`."""
+    mcp: Sequence[str] = ()
+    """Tools of MCP servers that every agent may use, as `SERVER:TOOL`, such as `tracker:get_*`."""
     verdict_later: bool = False
     """Playbooks learn nothing from a successful run until a person says whether it helped."""
     needs_intent: bool = False
@@ -43,7 +47,7 @@ class Blueprint:
     def __post_init__(self) -> None:
         object.__setattr__(self, "place", self.place or place_of_caller())
         self._check_fields()
-        for name in ("nodes", "egress", "changes"):
+        for name in ("nodes", "egress", "changes", "mcp"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         names = self.all_names()
         counts = Counter((*names, *(name for node in self._all() for name in step_names(node))))
@@ -76,6 +80,11 @@ class Blueprint:
         check_nodes(self.checks, "nodes", self.nodes)
         self.checks.each("egress", self.egress, str, "names of hosts")
         self.checks.each("changes", self.changes, str, "globs on paths")
+        self.checks.each("mcp", self.mcp, str, "SERVER:TOOL")
+        try:
+            with_mcp_tools((), self.mcp)
+        except BlueprintInvalid as error:
+            raise self.checks.invalid(f"has a bad tool in mcp: {error}") from error
         self.checks.flag("verdict_later", self.verdict_later)
         self.checks.flag("needs_intent", self.needs_intent)
         if not isinstance(self.options, Mapping):

@@ -23,6 +23,7 @@ HarnessError                     exit 1
 │   ├── DockerUnavailable
 │   ├── HomeUnavailable
 │   ├── ImageUnavailable
+│   ├── McpUnavailable
 │   ├── ModelUnavailable
 │   │   ├── BudgetExceeded      exit 1   no further model call is allowed
 │   │   └── ModelRefused
@@ -141,6 +142,10 @@ class HomeUnavailable(Unavailable):
 
 class ImageUnavailable(Unavailable):
     """The sandbox image does not exist locally and cannot be pulled or built."""
+
+
+class McpUnavailable(Unavailable):
+    """An MCP server does not start, or does not answer."""
 
 
 class ModelUnavailable(Unavailable):

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from contracts.chat import Complete, Usage
 from contracts.run import DecisionCounts
-from contracts.tool import Guard
+from contracts.tool import Effect, Guard, McpEndpoint
 
 DENIED_TOOL = "denied"
 """Replaces the name of a tool call that the gateway denied; arguments are `call` and `reason`."""
@@ -28,7 +28,8 @@ class GuardBounds:
     patterns, `hosts` are the hosts that egress reaches. `changes` are patterns of protected files
     that `--allow-change` or the blueprint permits to change; an intent permits nothing. With
     `ask`, a denied call becomes an approval, and the agent waits for it up to `wait_s` seconds.
-    `mentioned` are names of files in the user's own intent, which a question only shows.
+    `mentioned` are names of files in the user's own intent, which a question only shows. `effects`
+    are the declared effects of tools of MCP servers, by `SERVER:TOOL`.
     """
 
     taint: tuple[str, ...] = ()
@@ -39,6 +40,18 @@ class GuardBounds:
     ask: bool = False
     wait_s: float = 0.0
     mentioned: tuple[str, ...] = ()
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostTools:
+    """Tools on the host that an agent reaches through the gateway.
+
+    `prefix` is what the agent puts before their names when its model calls them.
+    """
+
+    endpoint: McpEndpoint
+    prefix: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +61,7 @@ class TokenSpec:
     `allowed_tools` uses the words of `nodes.agents.allowed_tools`; None allows every tool. Without
     `bounds` only the allowed tools are checked. A limit of None means no limit; the run's budget
     always applies. `read` lists files with secrets that this conversation has shown already.
+    `tools` are offered to an agent in a sandbox at the gateway's `/mcp`.
     """
 
     node: str
@@ -59,6 +73,7 @@ class TokenSpec:
     turns: int | None = None
     tokens: int | None = None
     cost_usd: float | None = None
+    tools: HostTools | None = None
 
 
 class _Limits(Protocol):

@@ -1,9 +1,13 @@
 """Tools that a model may call, the decision about one call, and the tools that run on the host."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Literal
 
-from contracts.sandbox import Connect
+Effect = Literal["read", "write", "egress"]
+"""What a tool of an MCP server does, as the settings declare it: it only gives data, it changes
+what the server keeps, or it sends data to others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,17 +82,15 @@ PLAYBOOK_TOOLS = (
 
 @dataclass(frozen=True, kw_only=True)
 class McpEndpoint:
-    """An MCP server (streamable HTTP) of one run, to be forwarded into the sandbox."""
+    """An MCP server (streamable HTTP) on this host, with the bearer token that it requires."""
 
-    connect: Connect
-    path: str
+    url: str
     token: str
-    """Bearer token; it expires at the end of the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Toolbox:
-    """Tools on the host that agents are offered besides their own."""
+    """Tools on the host that agents are offered besides their own: playbooks, MCP servers."""
 
     tools: tuple[Tool, ...]
     run: Callable[[ToolCall], str]
@@ -97,5 +99,5 @@ class Toolbox:
     """Return text for the system prompt about these tools, from an id and the prompt.
 
     It is called before every model call; it searches memory once for each id."""
-    mcp_endpoint: Callable[[], McpEndpoint]
-    """Return the tools' MCP server. The first call starts it; the end of the run stops it."""
+    serve: Callable[["Toolbox"], AbstractContextManager[McpEndpoint]]
+    """Serve the tools of a toolbox over MCP until the block ends."""

@@ -75,9 +75,8 @@ def check_deployment(request: DeploymentRequest, settings: Settings) -> None:
         request.blueprint, settings.allowed_blueprints, repo=request.repo
     )
     fields = {name: getattr(request, name) for name in RunRequest.model_fields}
-    check_request(
-        resolve_request(RunRequest.of(**fields), found, settings), known_agents=agent_rows()
-    )
+    resolved = resolve_request(RunRequest.of(**fields), found, settings)
+    check_request(resolved, known_agents=agent_rows(), known_servers=settings.mcp)
 
 
 def configured_deployments(settings: Settings) -> tuple[DeploymentRequest, ...]:

@@ -1,8 +1,9 @@
 """What a run and each of its tokens may spend, and what was spent. Thread-safe."""
 
+import json
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from types import MappingProxyType
 
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
+from contracts.json import json_digest
 from contracts.model_access import INTERNAL_AGENT, AgentUsage, TokenSpec, limit_reached
 from contracts.run import DecisionCounts
 from contracts.tool import Decision, Denied, Guard, ToolCall
@@ -30,6 +32,9 @@ MAX_CONSECUTIVE_FAILURES = 10
 
 SETTLE_TIMEOUT_S = 2.0
 """Longest wait for the requests of a killed agent. They end when the model sends its next word."""
+
+MAX_PERMITS = 1000
+"""Allowed calls of tools on the host that an agent has not made yet."""
 
 MAX_PENDING_BYTES = 128 << 20
 """Bytes of request bodies that one agent may have in memory."""
@@ -105,6 +110,7 @@ class Account:
     guard: Guard
     denied_calls: DeniedCalls = field(default_factory=DeniedCalls)
     closed: threading.Event = field(default_factory=threading.Event)
+    _permits: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=MAX_PERMITS))
     _usage: AgentUsage = field(default_factory=AgentUsage)
     _calls: Counter[str] = field(default_factory=Counter)
     _outage: str | None = None
@@ -216,6 +222,19 @@ class Account:
             )
         return self.guard(call)
 
+    def permit(self, call: ToolCall) -> None:
+        """Remember that the model's call was allowed: the agent may now make it at `/mcp`."""
+        if self.spec.tools is not None and call.name.startswith(self.spec.tools.prefix):
+            with self._lock:
+                self._permits.append(_exact(call))
+
+    def use_permit(self, call: ToolCall) -> bool:
+        """Return True once for each permitted call."""
+        with self._lock:
+            if found := _exact(call) in self._permits:
+                self._permits.remove(_exact(call))
+            return found
+
     @property
     def wait_s(self) -> float:
         """Seconds to wait for a person's decision; 0 once the token is closed."""
@@ -240,6 +259,14 @@ class Account:
         with self._lock:
             self._lock.wait_for(lambda: not self._in_flight, SETTLE_TIMEOUT_S)
         return self.current_usage()
+
+
+def _exact(call: ToolCall) -> tuple[str, str]:
+    """Return the name and a digest of the arguments, however they are written."""
+    try:
+        return call.name, json_digest(json.loads(call.arguments or "{}"))
+    except (ValueError, RecursionError):
+        return call.name, call.arguments[:MAX_ARGUMENTS]
 
 
 def _busy() -> RequestRefused:

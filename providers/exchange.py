@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from contracts.chat import Usage
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
 from contracts.model_access import INTERNAL_AGENT
-from contracts.tool import Denied, ToolCall
+from contracts.tool import Decision, Denied, ToolCall
 from providers.account import Account, RequestRefused, Turn
 from providers.call_model import unavailable_error
 from providers.embed import EmbeddingAnswer, EmbeddingRequest
@@ -90,6 +90,17 @@ def _guard_call(
         account.closed.wait(_POLL_S)
         decision = account.decide(call)
     account.count_decision(call, decision)
+    write_decision(account, call, decision)
+    if isinstance(decision, Denied):
+        call = account.denied_calls.deny(call, decision)
+    else:
+        account.permit(call)
+    yield ToolCallPart(call)
+    return time.monotonic() - started
+
+
+def write_decision(account: Account, call: ToolCall, decision: Decision, **more: object) -> None:
+    """Write the guard's decision about a call to the trajectory."""
     denial = decision if isinstance(decision, Denied) else decision.lifted_denial
     others = denial.others if denial else ()
     account.run.trajectory.write(
@@ -102,11 +113,8 @@ def _guard_call(
         rule=denial.rule if denial else "",
         also=[{"rule": one.rule, "reason": one.reason} for one in others],
         approval=denial.approval if denial else "",
+        **more,
     )
-    if isinstance(decision, Denied):
-        call = account.denied_calls.deny(call, decision)
-    yield ToolCallPart(call)
-    return time.monotonic() - started
 
 
 class Embeddings(NamedTuple):

@@ -7,6 +7,7 @@
     POST /v1beta/models/…:generateContent, :streamGenerateContent, :countTokens   Google
     POST /v1/embeddings               OpenAI embeddings, only for Harness itself
     GET  /v1/models                   the one model that the token is for
+    POST /mcp                         tools of the host, over MCP: gateway_tools.py
     GET  /health
     /admin/…                          for the host only: gateway_admin.py
 
@@ -36,6 +37,7 @@ from providers.call_model import CONTEXT_OVERFLOW
 from providers.embed import EmbeddingRequest
 from providers.exchange import embed_exchange, exchange
 from providers.gateway_api import ERROR_HEADER
+from providers.gateway_tools import pass_on
 from providers.models import litellm
 from providers.open_runs import CheckModel, OpenRuns, admin_routes
 from providers.protocol import EndPart, WireFormat
@@ -94,6 +96,7 @@ def gateway_app(open_runs: OpenRuns, *, secret: str, check_model: CheckModel) ->
             route("/v1beta/models/{model:path}:streamGenerateContent", GOOGLE_STREAM, _answer),
             route("/v1beta/models/{model:path}:countTokens", GOOGLE, _count_tokens),
             route("/v1/embeddings", OPENAI, _embed),
+            route("/mcp", OPENAI, _use_tools),
             *admin_routes(open_runs, secret=secret, check_model=check_model),
         ],
     )
@@ -185,6 +188,10 @@ def _models(_: WireFormat, account: Account, __: bytes) -> _Output:
         model = account.spec.model
         entry = {"id": model, "object": "model", "type": "model", "display_name": model}
         yield JSONResponse({"object": "list", "data": [entry], "has_more": False})
+
+
+def _use_tools(_: WireFormat, account: Account, body: bytes) -> _Output:
+    yield pass_on(account, body)
 
 
 def _errors_as_response(wire: WireFormat, output: _Output) -> _Output:

@@ -122,8 +122,8 @@ def first_difference(old: Path, new: Path) -> TrajectoryDifference | None:
     """Return the first step at which a replay differs from the original, or None.
 
     Steps are replies, complete or not, decisions, tool results, and a last request without an
-    answer. Results are compared by digests without durations. Results of playbook tools are not
-    compared: memory may have changed since.
+    answer. Results are compared by digests without durations. Results of tools on the host are not
+    compared: memory may have changed since, and a replay calls no MCP server.
     """
     pairs = zip_longest(_steps(old), _steps(new), fillvalue=_NO_EVENT)
     for step, (expected, actual) in enumerate(pairs, start=1):
@@ -134,10 +134,10 @@ def first_difference(old: Path, new: Path) -> TrajectoryDifference | None:
 
 def _steps(path: Path) -> Iterator[TrajectoryEvent]:
     last: TrajectoryEvent = _NO_EVENT
-    playbook_calls: set[object] = set()
+    host_calls: set[object] = set()
     for last in read_trajectory(path):
-        playbook_calls |= set(_playbook_calls(last))
-        if last.get("kind") == "result" and last.get("call") in playbook_calls:
+        host_calls |= set(_host_calls(last))
+        if last.get("kind") == "result" and last.get("call") in host_calls:
             continue
         if last.get("kind") in ("reply", "decision", "result") or _has_partial_answer(last):
             yield last
@@ -149,10 +149,14 @@ def _has_partial_answer(event: TrajectoryEvent) -> bool:
     return event.get("kind") == "broken" and "message" in event
 
 
-def _playbook_calls(event: TrajectoryEvent) -> Iterator[object]:
-    """Yield ids of playbook tool calls in a reply. Some agents put a prefix before the name."""
+def _host_calls(event: TrajectoryEvent) -> Iterator[object]:
+    """Yield ids of calls of playbook tools, and of `SERVER__TOOL` of an MCP server, in a reply.
+
+    Some agents put a prefix before the name.
+    """
     for call in as_mappings(as_mapping(event.get("message")).get("tool_calls")):
-        if str(as_mapping(call.get("function")).get("name")).endswith(PLAYBOOK_TOOLS):
+        name = str(as_mapping(call.get("function")).get("name"))
+        if name.endswith(PLAYBOOK_TOOLS) or "__" in name:
             yield call.get("id")
 
 

@@ -3,6 +3,7 @@
 litellm turns a request into one of Chat Completions. The model's thinking is not passed on.
 """
 
+import re
 import time
 from collections.abc import Iterator
 from secrets import token_hex
@@ -34,6 +35,7 @@ _OPTIONS = ("instructions", "max_output_tokens", "temperature", "text", "tool_ch
 some providers want back, are not passed on."""
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+_GROUPED = re.compile(r"(?P<namespace>mcp__[a-z]+)__(?P<tool>.+)", re.DOTALL)
 _WAITING: Json = MappingProxyType({})
 """Stands for a sign of life in a sequence of events."""
 
@@ -175,15 +177,14 @@ def _output_text(text: str) -> Json:
 
 def _call_item(call: ToolCall) -> Json:
     """Return a tool call. codex groups the tools of an MCP server in a namespace, and litellm
-    names them `namespace__tool`."""
-    namespace, _, tool = call.name.rpartition("__")
-    grouped = namespace.startswith("mcp__")
+    names them `namespace__tool`, such as `mcp__harness__tracker__get_issue`."""
+    grouped = _GROUPED.fullmatch(call.name)
     return {
         "id": _new_id("fc"),
         "type": "function_call",
         "call_id": call.id,
-        "name": tool if grouped else call.name,
-        **({"namespace": namespace} if grouped else {}),
+        "name": grouped["tool"] if grouped else call.name,
+        **({"namespace": grouped["namespace"]} if grouped else {}),
         "arguments": call.arguments,
         "status": "completed",
     }

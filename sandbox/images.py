@@ -31,6 +31,8 @@ AGENTS_IMAGES = "harness-agents"
 """Repository of the images with agents; the tag names them."""
 TOOLCHAIN_IMAGES = "harness-toolchain"
 """Repository of the images for toolchains; the tag is a digest of base and packages."""
+MCP_IMAGES = "harness-mcp"
+"""Repository of the images for MCP servers; the tag is a digest of their packages."""
 PACKAGES_LABEL = "harness.packages"
 """Label on an image for a toolchain: its packages."""
 RECIPE_LABEL = "harness.recipe"
@@ -44,6 +46,7 @@ _NO_DOCS = tuple(
 _FOLDER = Path(__file__).with_name("images")
 _LOCK = Path("~/.cache/harness/images.lock")
 _NPM = "npm:"
+_PYPI = "pypi:"
 _STAGE = "harness.stage=fetched"
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _OF_DOCKER = ("Removing intermediate container", " ---> ")
@@ -62,7 +65,7 @@ class ImageRecipe:
     base: "ImageRecipe | None" = None
     folder: Path = _FOLDER
     packages: tuple[str, ...] = ()
-    """Packages of Debian, and of npm with `npm:` before them."""
+    """Packages of Debian, and with `npm:` or `pypi:` before them of these indexes."""
 
     def recipe(self) -> str:
         """Return the digest in the label of an up-to-date image."""
@@ -105,16 +108,24 @@ def _agents_layer(base: ImageRecipe, tag: str, packages: Collection[str]) -> Ima
 
 def toolchain_recipe(base: ImageRecipe, packages: Collection[str]) -> ImageRecipe:
     """Return the image with these packages besides those of `base`; without any, `base` itself."""
+    return _with_packages(TOOLCHAIN_IMAGES, "toolchain.Dockerfile", base, packages)
+
+
+def mcp_recipe(packages: Collection[str]) -> ImageRecipe:
+    """Return the image for an MCP server with these packages; without any, the base image."""
+    of_npm = any(package.startswith(_NPM) for package in packages)
+    base = _agents_layer(BASE_RECIPE, "node", (_NODE,)) if of_npm else BASE_RECIPE
+    return _with_packages(MCP_IMAGES, "mcp.Dockerfile", base, packages)
+
+
+def _with_packages(
+    images: str, dockerfile: str, base: ImageRecipe, packages: Collection[str]
+) -> ImageRecipe:
     wanted = tuple(sorted(set(packages)))
     if not wanted:
         return base
     digest = hashlib.sha256(" ".join((base.name, *wanted)).encode()).hexdigest()[:12]
-    return ImageRecipe(
-        name=f"{TOOLCHAIN_IMAGES}:{digest}",
-        files=("toolchain.Dockerfile",),
-        base=base,
-        packages=wanted,
-    )
+    return ImageRecipe(name=f"{images}:{digest}", files=(dockerfile,), base=base, packages=wanted)
 
 
 def ensure_image(
@@ -213,8 +224,10 @@ def _package_arguments(image: ImageRecipe) -> dict[str, str]:
     if not image.packages:
         return {}
     npm = [one.removeprefix(_NPM) for one in image.packages if one.startswith(_NPM)]
-    debian = [one for one in image.packages if not one.startswith(_NPM)]
-    return {"PACKAGES": " ".join(debian), "NPM": " ".join(npm)}
+    pypi = [one.removeprefix(_PYPI) for one in image.packages if one.startswith(_PYPI)]
+    debian = [one for one in image.packages if not one.startswith((_NPM, _PYPI))]
+    named = {"PYPI": " ".join(pypi)} if pypi else {}  # only one Dockerfile knows this argument
+    return {"PACKAGES": " ".join(debian), "NPM": " ".join(npm), **named}
 
 
 def _host_ca() -> bytes:

@@ -16,6 +16,7 @@ from app.cli.main import COMMANDS, command_line
 from blueprints.dry_run import dry_run
 from blueprints.markdown import parse_markdown
 from blueprints.types import Blueprint
+from flows.config.mcp import McpServer
 from flows.config.memory import MemorySettings
 from flows.config.policy import PolicySettings
 from flows.config.settings import Settings
@@ -80,6 +81,7 @@ def commands() -> set[object]:
         ("setting", Settings),
         ("in `[memory]`", MemorySettings),
         ("in `[policy]`", PolicySettings),
+        ("in `[mcp.NAME]`", McpServer),
     ],
 )
 def test_every_setting_is_on_the_page_of_settings(head: str, settings: type[BaseModel]) -> None:
@@ -94,7 +96,7 @@ def keys(model: type[BaseModel], before: str = "") -> Iterator[str]:
     for name, field in model.model_fields.items():
         inner = [field.annotation, *get_args(field.annotation)]
         models = [one for one in inner if isinstance(one, type) and issubclass(one, BaseModel)]
-        if name in {"memory", "policy"} and not before:
+        if name in {"memory", "policy", "mcp"} and not before:
             continue  # tables of their own
         if not models:
             yield f"{before}{name}"

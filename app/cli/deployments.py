@@ -11,6 +11,7 @@ from app.cli.request_options import (
     BudgetUsd,
     CompanyId,
     Intent,
+    McpTools,
     Model,
     Push,
     Ref,
@@ -60,6 +61,7 @@ def deploy(
     user: UserId = "",
     company: CompanyId = "",
     allow_change: AllowChange = None,
+    mcp: McpTools = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a deployment of a blueprint on the Prefect server, with a schedule if you give one."""
@@ -84,6 +86,7 @@ def deploy(
         user=user,
         company=company,
         allow_change=allow_change or [],
+        mcp=mcp or [],
     )
     from flows.deployed import check_deployment  # imports Prefect: two seconds
 

@@ -48,6 +48,7 @@ COMMANDS = {
     "notes": Command("app.cli.notes:app", "Manage notes, the statements that agents are given."),
     "examples": Command("app.cli.examples:app", "Manage examples of good inputs and outputs."),
     "agents": Command("app.cli.agents:app", "Show versions of agents, and set notes per agent."),
+    "mcp": Command("app.cli.mcp:app", "List, add and test the MCP servers that agents may use."),
     "curate": Command("app.cli.curate:curate", "Propose notes and examples from finished runs."),
     "sandbox": Command("app.cli.sandbox:app", "Build the base image, list and remove containers."),
     "env": Command("app.cli.environments:app", "List and remove kept environments of projects."),

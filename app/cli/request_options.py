@@ -30,6 +30,9 @@ CompanyId = Annotated[str, typer.Option(help=_FIELDS["company"].description)]
 AllowChange = Annotated[
     list[str] | None, typer.Option(metavar="GLOB", help=_FIELDS["allow_change"].description)
 ]
+McpTools = Annotated[
+    list[str] | None, typer.Option("--mcp", metavar="SERVER:TOOL", help=_FIELDS["mcp"].description)
+]
 
 
 def located(repo: str) -> str:

@@ -13,6 +13,7 @@ from app.cli.request_options import (
     BudgetUsd,
     CompanyId,
     Intent,
+    McpTools,
     Model,
     Push,
     Ref,
@@ -71,6 +72,7 @@ def run(
     user: UserId = "",
     company: CompanyId = "",
     allow_change: AllowChange = None,
+    mcp: McpTools = None,
     wait_approvals: Annotated[
         float | None, typer.Option(metavar="SECONDS", help=_FIELDS["wait_approvals_s"].description)
     ] = None,
@@ -104,6 +106,7 @@ def run(
         user=user,
         company=company,
         allow_change=allow_change or [],
+        mcp=mcp or [],
         wait_approvals_s=wait_approvals,
     )
     request = resolve_request(typed, find_blueprint(blueprint, repo=repo), settings)

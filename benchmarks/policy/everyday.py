@@ -10,12 +10,13 @@ with the same `run` are of one conversation. Without a file only the lines below
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from contracts.model_access import GuardBounds
 from contracts.tool import Denied, ToolCall
-from nodes.agents.table import agent_tools
+from nodes.agents.table import tool_word
 from policy.guard.guard import SECRET_FILES, AgentGuard
 from policy.guard.protected import default_patterns, is_protected_path
 
@@ -74,7 +75,7 @@ def _denied(calls: Sequence[Used], hosts: tuple[str, ...]) -> Iterator[str]:
     )
     guards: dict[str, AgentGuard] = {}
     for tool, value, run in calls:
-        guard = guards.setdefault(run, AgentGuard(bounds, agent_tools("native").get))
+        guard = guards.setdefault(run, AgentGuard(bounds, partial(tool_word, "native")))
         given = {"command": value} if tool == "bash" else {"path": value, "content": ""}
         call = ToolCall(id="1", name=tool, arguments=json.dumps(given))
         if isinstance(guard(call), Denied):

@@ -11,7 +11,7 @@ from contracts.model_access import GuardBounds
 from contracts.tool import Decision, Guard, ToolCall
 from flows.runs.trajectory_events import ALLOWED_TOOLS
 from nodes.agents.allowed_tools import allowed_tools_guard
-from nodes.agents.table import agent_tools
+from nodes.agents.table import tool_word
 from policy.guard.guard import GUARD_VERSION, AgentGuard, combined_guard
 from policy.log.replay import Decide
 from policy.plan.decision_record import PLAN_POLICY_VERSION, redecide
@@ -29,7 +29,7 @@ class _ToolsQuestion(BaseModel, frozen=True, extra="forbid"):
     allowed_tools: tuple[str, ...] | None
     call: _Call
     tools: Mapping[str, str] | None = None
-    """The agent's tools with their words, if it is none of the built-in ones."""
+    """The called tool with its word, if the agent is none of the built-in ones."""
 
     def decide(self) -> Decision:
         return self.guard()(ToolCall(**self.call.model_dump()))
@@ -43,8 +43,8 @@ class _GuardQuestion(_ToolsQuestion, frozen=True, extra="forbid"):
     read: tuple[str, ...]
 
     def guard(self) -> Guard:
-        tools = agent_tools(self.agent) if self.tools is None else self.tools
-        within_bounds = AgentGuard(self.bounds, tools.get, self.read)
+        word = partial(tool_word, self.agent) if self.tools is None else self.tools.get
+        within_bounds = AgentGuard(self.bounds, word, self.read)
         return combined_guard((super().guard(), within_bounds))
 
 
@@ -68,6 +68,7 @@ def _decide(kind: type[_ToolsQuestion], question: Mapping[str, Json]) -> Decisio
 POLICIES: Mapping[str, Decide] = MappingProxyType(
     {
         ALLOWED_TOOLS: decide_allowed_tools,
+        "agent-guard/2.1": decide_agent_guard,
         GUARD_VERSION: decide_agent_guard,
         "plan/1": partial(redecide, rules="1"),
         PLAN_POLICY_VERSION: redecide,

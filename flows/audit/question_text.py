@@ -34,6 +34,12 @@ _STEPS: Mapping[str, str] = {
     "http_fetch": "gets a web page",
     "run_blueprint": "starts a run",
 }
+_AGENTS: Mapping[str, str] = {
+    "/path": "writes a protected file",
+    "/tool": "calls an MCP server",
+}
+"""What an agent does, by the argument that a denial names."""
+
 _RULES: Mapping[str, str] = {
     "C1": "It needs a permission that you have not given",
     "C2": "Its data carry restrictions that the step does not declare",
@@ -126,8 +132,8 @@ def _action(approval: Approval) -> str:
     if _is_work(approval):
         return f"Run {approval.run_id} publishes its work, in which a protected file is changed."
     if approval.node:
-        writes = any(denied.argument == "/path" for denied in approval.denied.denials)
-        does = "writes a protected file" if writes else "contacts a host"
+        arguments = {denied.argument for denied in approval.denied.denials}
+        does = next((_AGENTS[one] for one in _AGENTS if one in arguments), "contacts a host")
         where = f"in node {approval.node!r} of run {approval.run_id}"
         return f"The agent {approval.agent} {does} with its tool {approval.op}, {where}."
     if approval.is_question:

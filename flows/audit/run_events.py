@@ -24,6 +24,7 @@ from flows.runs.trajectory_events import (
     text_entity,
 )
 from memory.types import RecallResult
+from nodes.agents.allowed_tools import parse_allowed_tools
 from nodes.text import Redact
 from nodes.types import NODE_TYPES, Node, inner_nodes
 from policy.log.events import Draft, Kind
@@ -82,6 +83,7 @@ class RunEvents:
         self._notes: dict[str, Entity] = {}
         self._said: dict[str, Entity] = {}
         self._snapshot: str | None = None
+        self._servers = self._servers_entity()
         self._workspace = self._repository_entity(checkpoint.base.commit)
         self._recorded = frozenset(checkpoint.results if start.resumed else ())
         self._pending: list[Draft] = []
@@ -92,6 +94,9 @@ class RunEvents:
                 self._draft("prompt", blueprint, produces=(self._intent,)),
                 self._draft("source", commit, produces=(self._workspace,)),
             ]
+            if self._servers is not None:
+                used = {"mcp": list(request.mcp_servers)}
+                self._pending.append(self._draft("source", used, produces=(self._servers,)))
         for number, one in enumerate(checkpoint.rounds, 1):
             self._forge_said(round_name(number), one.said)
 
@@ -224,11 +229,13 @@ class RunEvents:
     def _inputs(self, node: Node) -> tuple[Entity, ...]:
         """The entities that the node could see. The first node sees all and passes its label on."""
         is_first = not self._finished
-        is_agent = node.name in self._node_rules()
+        rules = self._node_rules().get(node.name)
         given = (self._notes.get(node.name), self._said.get(node.name))
         context = (self._intent, self._memory, *given)
         shown = [entity for entity in context if entity is not None]
-        return (self._workspace, *(shown if is_first or is_agent else ()))
+        may_call = rules is not None and parse_allowed_tools(rules.allowed_tools).mcp
+        servers = [self._servers] if self._servers is not None and may_call else []
+        return (self._workspace, *(shown if is_first or rules is not None else ()), *servers)
 
     def _node_rules(self) -> Mapping[str, NodeRules]:
         rules = node_rules(self._request, self._bounds)
@@ -257,6 +264,12 @@ class RunEvents:
             origin=sources[0] if sources else "prompt",
             label=Label(taint=frozenset(sources)),
         )
+
+    def _servers_entity(self) -> Entity | None:
+        """What MCP servers say of their tools, which an agent reads before it does anything."""
+        names = self._request.mcp_servers
+        label = Label(taint=frozenset(f"mcp:{name}" for name in names))
+        return Entity(content=names, label=label, origin="mcp servers") if names else None
 
     def _repository_entity(self, commit: str) -> Entity:
         name = repo_name(self._request.repo)

@@ -1,6 +1,6 @@
 """Settings of plans and policy: [policy] in `harness.toml`, and HARNESS_POLICY_… over it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -9,6 +9,7 @@ from pydantic_settings import SettingsConfigDict
 from contracts.entity import Label
 from contracts.model_access import GuardBounds
 from flows.config.environment import ConfigPath
+from flows.config.mcp import McpServer
 from flows.config.tables import SettingsTable, load_table
 from flows.runs.request import ResolvedRequest
 from policy.authority import Authority, FileLabels
@@ -102,12 +103,18 @@ class PolicySettings(SettingsTable):
             grants=self.grants | grants, principals=self.principals, tags=frozenset(named)
         )
 
-    def bounds(self, request: ResolvedRequest, hosts: Sequence[str]) -> GuardBounds | None:
-        """Return the bounds for the guard of this run's agents; None if the guard is off."""
+    def bounds(
+        self, request: ResolvedRequest, hosts: Sequence[str], servers: Mapping[str, McpServer]
+    ) -> GuardBounds | None:
+        """Return the bounds for the guard of this run's agents; None if the guard is off.
+
+        An MCP server that they may use taints everything: agents read what it says of its tools.
+        """
         if not self.guard:
             return None
+        used = {name: servers[name] for name in request.mcp_servers if name in servers}
         return GuardBounds(
-            taint=request.taint,
+            taint=(*request.taint, *(f"mcp:{name}" for name in used)),
             protected=self.protected_patterns,
             secret=self.secret,
             hosts=(*hosts, *request.definition.egress) if request.way_out else (),
@@ -115,6 +122,11 @@ class PolicySettings(SettingsTable):
             ask=self.ask_for_agents,
             wait_s=self.wait_approvals_s,
             mentioned=request.mentioned_files,
+            effects={
+                f"{name}:{tool}": effect
+                for name, server in used.items()
+                for tool, effect in server.tools.items()
+            },
         )
 
     def plan_bounds(self, allow_change: Sequence[str], workspace: Label) -> GuardBounds | None:

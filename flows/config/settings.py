@@ -31,6 +31,7 @@ from flows.config.environment import (
     absolute_path,
     config_file,
 )
+from flows.config.mcp import McpServer, ServerName
 from nodes.agents.table import OwnAgent, set_own_agents
 from providers.gateway_api import Price
 from sandbox.spec import SandboxLimits
@@ -226,6 +227,8 @@ class Settings(BaseSettings):
     deployments: dict[str, dict[str, object]] = Field(default_factory=dict)
     """Deployments that `harness up` makes, by name; `flows/runs/deployment_request.py` has the
     fields."""
+    mcp: dict[ServerName, McpServer] = Field(default_factory=dict)
+    """MCP servers whose tools agents may be given, by name."""
     memory: dict[str, object] = Field(default_factory=dict)
     """The table [memory], which `flows/config/memory.py` reads."""
     policy: dict[str, object] = Field(default_factory=dict)

@@ -20,7 +20,9 @@ from flows.config.settings import Settings, load_settings
 from flows.execution.base_check import inspected_base
 from flows.execution.dependencies import RunDependencies, Tell
 from flows.execution.forge import forge_finder
+from flows.execution.host_tools import host_tools
 from flows.execution.installs import RunInstalls
+from flows.execution.mcp import run_server
 from flows.execution.sandboxes import environment_finder, run_sandboxes, snapshot_remover
 from flows.execution.token_budget import TokenBudget, token_budget
 from flows.execution.toolchain import toolchain_preparer
@@ -93,7 +95,7 @@ def build_dependencies(
         memory=remembered,
         open_notes=lambda: run_notes(load_memory_settings()),
         open_agents=_agents(
-            chosen, redact, _no_tools if replay else remembered.tools, replay, bounds
+            chosen, redact, _no_tools if replay else remembered.tools, replay, bounds, docker
         ),
         token_budget=_token_budget(chosen) if replay is None else lambda _: TokenBudget(None),
         bounds=bounds,
@@ -140,7 +142,7 @@ def _check(
     request: ResolvedRequest, settings: Settings, docker: DockerEngine, find: FindSource
 ) -> tuple[str, ...]:
     """Check the input first, then the services: nothing is started for a bad request."""
-    check_request(request, known_agents=agent_rows())
+    check_request(request, known_agents=agent_rows(), known_servers=settings.mcp)
     source = find(request.repo, request.ref or None, request.review_base)
     for model in sorted(request.models):
         check_key(model, environment())
@@ -194,6 +196,7 @@ def _agents(
     tools: OpenTools,
     replay: Path | None,
     bounds: Callable[[ResolvedRequest], GuardBounds | None],
+    docker: Callable[[], DockerEngine],
 ) -> Callable[
     [ResolvedRequest, str, Path, Tell, UsedBudget, ConversationStore],
     AbstractContextManager[RunAgent],
@@ -223,11 +226,15 @@ def _agents(
                     replay=replay,
                 )
                 made = _agents_behind_gateway(stack.enter_context(opened), bounds(request))
+            playbooks = stack.enter_context(tools(run_id))
+            servers = partial(run_server, settings, docker, request, run_id, folder, tell)
+            toolbox = stack.enter_context(host_tools(playbooks, servers))
             yield agent_runner(
                 made,
                 budget=RunBudget(request.budget_usd, tokens, used.cost_usd, used.tokens),
                 on_line=lambda node, line: tell(node, redact(line)),
-                toolbox=stack.enter_context(tools(run_id)),
+                mcp=request.mcp_patterns,
+                toolbox=toolbox if replay is None else lambda _: None,
                 conversations=redacted_store(talks, redact),
                 secret_files_read=lambda node: secrets_read(
                     folder / TRAJECTORY, node, node_rules(request, bounds(request))
@@ -287,7 +294,7 @@ def _bounds(
     settings: Settings, *, ask: bool, wait_s: float | None
 ) -> Callable[[ResolvedRequest], GuardBounds | None]:
     def bounds(request: ResolvedRequest) -> GuardBounds | None:
-        found = load_policy_settings().bounds(request, settings.sandbox.egress)
+        found = load_policy_settings().bounds(request, settings.sandbox.egress, settings.mcp)
         if found is None:
             return None
         waits = found.wait_s if wait_s is None else wait_s

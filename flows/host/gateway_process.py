@@ -17,7 +17,7 @@ from flows.config.environment import environment
 from flows.config.settings import load_settings
 from flows.services.daemon import successor_marker
 from nodes.agents.allowed_tools import allowed_tools_guard
-from nodes.agents.table import agent_tools
+from nodes.agents.table import tool_word
 from nodes.text import make_redactor
 from policy.guard.approval_guard import ApprovalGuard
 from policy.guard.guard import AgentGuard, combined_guard
@@ -62,7 +62,7 @@ def guard_for_terms(
     allowed = allowed_tools_guard(terms.allowed_tools, terms.agent)
     if terms.bounds is None:
         return allowed
-    guard = AgentGuard(terms.bounds, agent_tools(terms.agent).get, terms.read)
+    guard = AgentGuard(terms.bounds, partial(tool_word, terms.agent), terms.read)
     if approvals is None or not terms.bounds.ask:
         return combined_guard((allowed, guard))
     redact = make_redactor(environment())

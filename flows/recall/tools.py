@@ -1,22 +1,21 @@
 """The playbook tools of one run, for any agent."""
 
 import logging
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
 from contracts.errors import Unavailable
-from contracts.tool import McpEndpoint, Toolbox, ToolCall
+from contracts.tool import Toolbox, ToolCall
 from flows.config.memory import MemorySettings
 from flows.recall.library import configured_library
 from memory.database import read_transaction
 from memory.playbooks.library import Library
-from memory.playbooks.mcp import PATH, serve_playbooks
 from memory.playbooks.recall import Suggestion, suggest_playbooks, was_held_out
 from memory.playbooks.tools import ToolAccess, playbook_tools, run_playbook_tool
 from memory.types import RecallOptions
+from providers.mcp_endpoint import serve_toolbox
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +37,7 @@ def run_toolbox(
                 with opening:
                     if not opened:
                         found = stack.enter_context(configured_library(options))
-                        opened.append(_RunTools(found, options.surfacing, access, run_id, stack))
+                        opened.append(_RunTools(found, options.surfacing, access, run_id))
                 return opened[0].toolbox()
             except Unavailable as error:
                 _log.warning("run %s continues without playbook tools: %s", run_id, error)
@@ -55,10 +54,6 @@ class _RunTools:
     options: RecallOptions
     access: ToolAccess
     run_id: str
-    stack: ExitStack
-    """Closes the MCP server with the run."""
-    lock: Lock = field(default_factory=Lock)
-    endpoint: McpEndpoint | None = None
     suggested: dict[str, Suggestion] = field(default_factory=dict)
 
     def toolbox(self) -> Toolbox | None:
@@ -69,27 +64,8 @@ class _RunTools:
             tools=playbook_tools(self.access),
             run=self._run,
             prompt_section=self._suggest,
-            mcp_endpoint=self.open_endpoint,
+            serve=serve_toolbox,
         )
-
-    def open_endpoint(self) -> McpEndpoint:
-        """Start an MCP server for the tools, until the run ends."""
-        with self.lock:
-            if self.endpoint is None:
-                served = self.stack.enter_context(
-                    serve_playbooks(
-                        self.library,
-                        run_id=self.run_id,
-                        access=self.access,
-                        options=self.options,
-                    )
-                )
-                self.endpoint = McpEndpoint(
-                    connect=lambda: socket.create_connection(("127.0.0.1", served.port)),
-                    path=PATH,
-                    token=served.token,
-                )
-            return self.endpoint
 
     def _run(self, call: ToolCall) -> str:
         return run_playbook_tool(

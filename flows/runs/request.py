@@ -17,6 +17,7 @@ from contracts.agents import AGENTS
 from contracts.errors import BadInput, OptionInvalid
 from contracts.files import existing_path
 from memory.scope import ID_LIMIT, Scope, validate_scope
+from nodes.agents.allowed_tools import parse_allowed_tools, with_mcp_tools
 from nodes.changes import BASE_OPTION, REVIEW_OPTIONS
 from nodes.projects.options import PROJECT_OPTIONS, check_option
 from nodes.text import check_text
@@ -142,6 +143,13 @@ class RunRequest(BaseModel):
         description="Globs on whole paths of protected files that this run may change and push, "
         "such as .github/workflows/* or **/uv.lock. Nothing that the intent says permits it.",
     )
+    mcp: tuple[Pattern, ...] = Field(
+        default=(),
+        title="Tools of MCP servers",
+        max_length=MOST_PATTERNS,
+        description="Tools of MCP servers that every agent of this run may use, as SERVER:TOOL, "
+        "such as tracker:get_issue or tracker:*.",
+    )
     wait_approvals_s: Annotated[float, Field(ge=0, le=1500)] | None = Field(
         default=None,
         title="Wait for approvals",
@@ -199,6 +207,22 @@ class ResolvedRequest(RunRequest):
         return agentic_nodes(self.definition)
 
     @property
+    def mcp_patterns(self) -> tuple[str, ...]:
+        """Tools of MCP servers that every agent may use, as SERVER:TOOL."""
+        return (*self.definition.mcp, *self.mcp)
+
+    @property
+    def mcp_servers(self) -> tuple[str, ...]:
+        """Names of the MCP servers that some agent may use."""
+        allowed = (self.allowed_tools(node) for node in self.agentic_nodes)
+        names = (name for one in allowed for name in parse_allowed_tools(one).mcp_servers)
+        return tuple(dict.fromkeys(names))
+
+    def allowed_tools(self, node: Agentic) -> Sequence[str] | None:
+        """Return the tools of a node's agent, with those that every agent may use."""
+        return with_mcp_tools(node.allowed_tools, self.mcp_patterns)
+
+    @property
     def agents(self) -> set[str]:
         """Names of the agents that the nodes need; empty if no node needs one."""
         return {node.agent or self.agent for node in self.agentic_nodes}
@@ -228,8 +252,11 @@ def agentic_nodes(blueprint: Blueprint) -> list[Agentic]:
     return [node for node in every if isinstance(node, Agentic)]
 
 
-def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) -> None:
-    """Check a request against its blueprint, the known agents, and what commits and databases hold.
+def check_request(
+    request: ResolvedRequest, *, known_agents: Collection[str], known_servers: Collection[str]
+) -> None:
+    """Check a request against its blueprint, the known agents and MCP servers, and what commits
+    and databases hold.
 
     Raises:
         BadInput: names the field, the value found, and what is allowed.
@@ -242,6 +269,10 @@ def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) ->
         check_text(f"the {name}", getattr(request, name))
     check_text("the repository's path", absolute_repo(request.repo))
     check_patterns(request.allow_change, request.definition.changes)
+    for name in request.mcp_servers:
+        if name not in known_servers:
+            known = ", ".join(sorted(known_servers)) or "none: `harness mcp add` adds one"
+            raise OptionInvalid(f"no MCP server {name!r} in the settings; known: {known}")
     if request.definition.needs_intent and not request.intent.strip():
         raise BadInput(
             f"blueprint {request.definition.name!r} does what the intent says: give one, as "

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -15,7 +16,7 @@ from contracts.run import without_attempt
 from contracts.tool import ToolCall
 from flows.runs.checkpoint import is_round
 from flows.runs.request import ResolvedRequest
-from nodes.agents.table import agent_tools
+from nodes.agents.table import tool_word
 from nodes.text import strip_control_characters, truncate_middle
 from policy.guard.guard import GUARD_VERSION, AgentGuard
 from policy.log.events import Draft
@@ -76,7 +77,7 @@ class TrajectoryEvents:
     def __post_init__(self) -> None:
         if self.rules.bounds is not None:
             self._guard = AgentGuard(
-                self.rules.bounds, agent_tools(self.rules.agent).get, self.rules.read
+                self.rules.bounds, partial(tool_word, self.rules.agent), self.rules.read
             )
 
     @property
@@ -98,6 +99,8 @@ class TrajectoryEvents:
 
     def _hear(self, line: Mapping[str, object]) -> None:
         match line.get("kind"):
+            case "decision" if "arguments" in line:
+                self._direct_call(line)
             case "decision":
                 self._decided.append(line)
             case "reply":
@@ -126,6 +129,18 @@ class TrajectoryEvents:
             self._decision(decision, call, reply)
         self._decided = []
 
+    def _direct_call(self, line: Mapping[str, object]) -> None:
+        """Add the decision about a call that came from the sandbox, not from the model."""
+        call: dict[str, Json] = {
+            "id": _text(line.get("call")),
+            "name": _text(line.get("tool")),
+            "arguments": _text(line.get("arguments")),
+        }
+        asked = self._made(json.dumps(call), f"call {call['id']}", self.view)
+        body: dict[str, Json] = {"node": self.node, "call": call["id"], "digest": ""}
+        self._add("tool_call", body, self.view, asked)
+        self._decision(line, call, asked)
+
     def _decision(
         self, line: Mapping[str, object], call: dict[str, Json] | None, reply: Entity
     ) -> None:
@@ -136,7 +151,9 @@ class TrajectoryEvents:
             "call": call,
         }
         if self.rules.agent not in AGENTS:  # the settings may name other tools tomorrow
-            question["tools"] = dict(agent_tools(self.rules.agent))
+            name = _text((call or {}).get("name"))
+            word = tool_word(self.rules.agent, name)
+            question["tools"] = {name: word} if word else {}
         if self.rules.bounds is not None and self._guard is not None:
             bounds: dict[str, Json] = asdict(self.rules.bounds)
             question |= {"bounds": bounds, "read": list(self._guard.secrets_read)}
@@ -226,10 +243,11 @@ def _numbers(value: object) -> dict[str, Json]:
 
 def node_rules(request: ResolvedRequest, bounds: GuardBounds | None) -> Mapping[str, NodeRules]:
     """Return the rules for the agent of each node, by the node's name."""
+    allowed = {node.name: request.allowed_tools(node) for node in request.agentic_nodes}
     return {
         node.name: NodeRules(
             agent=node.agent or request.agent,
-            allowed_tools=None if node.allowed_tools is None else tuple(node.allowed_tools),
+            allowed_tools=None if (tools := allowed[node.name]) is None else tuple(tools),
             bounds=bounds,
         )
         for node in request.agentic_nodes

@@ -3,23 +3,30 @@
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
 from contracts.errors import ModelUnavailable
-from contracts.model_access import AgentUsage, ModelAccess, OpenModelAccess, describe_usage
+from contracts.model_access import (
+    AgentUsage,
+    HostTools,
+    ModelAccess,
+    OpenModelAccess,
+    describe_usage,
+)
 from contracts.run import DecisionCounts
 from contracts.sandbox import ExecResult, OpenInput, Sandbox
-from contracts.tool import Tool
+from contracts.tool import Tool, Toolbox
 from nodes.agents.agent_process import (
     FIRST_OUTPUT_TIMEOUT_S,
     AgentProcess,
     EventParser,
     LaunchCommand,
 )
-from nodes.agents.allowed_tools import check_allowed_tools, offered_tools
+from nodes.agents.allowed_tools import check_allowed_tools, offered_toolbox
 from nodes.agents.cli_output import AgentActivity
 from nodes.agents.table import agent_rows
 from nodes.agents.types import Agent, AgentResult, AgentTask, Conversation, OnLine, token_spec
@@ -27,19 +34,19 @@ from nodes.agents.types import Agent, AgentResult, AgentTask, Conversation, OnLi
 GATEWAY_PORT = 4180
 """The port inside a sandbox that is forwarded to the gateway."""
 
-MCP_SERVER_NAME = "playbooks"
-"""Name of the MCP server with the host's tools. Claude Code puts it into the tools' names."""
+MCP_SERVER_NAME = "harness"
+"""Name of the gateway's MCP server, with all tools of the host. Agents put it into their names."""
 
 _HOME = "/tmp/harness-agent"  # noqa: S108 - in the sandbox, where /tmp is its own
-_PI_EXTENSION = Path(__file__).with_name("pi_playbooks.js")
+_PI_EXTENSION = Path(__file__).with_name("pi_tools.js")
 _RESUMED = (
     "You were interrupted. The files are as they were after your last tool call: go on from there."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForwardedToolbox:
-    """Tools on the host whose MCP endpoint is forwarded into the sandbox."""
+class OfferedTools:
+    """Tools on the host, at the gateway's MCP endpoint as the sandbox sees it."""
 
     tools: tuple[Tool, ...]
     url: str
@@ -60,8 +67,8 @@ class ForwardedToolbox:
         ]
         config = {"url": self.url, "token": self.token, "tools": tools}
         return {
-            f"{folder}/playbooks.js": _PI_EXTENSION.read_text(),
-            f"{folder}/playbooks.json": json.dumps(config),
+            f"{folder}/tools.js": _PI_EXTENSION.read_text(),
+            f"{folder}/tools.json": json.dumps(config),
         }
 
 
@@ -79,7 +86,7 @@ class LaunchContext:
     home: str
     session: str
     work_dir: str = "/workspace"
-    toolbox: ForwardedToolbox | None = None
+    toolbox: OfferedTools | None = None
     input: OpenInput = field(default_factory=OpenInput)
     """Standard input of an agent that holds a dialogue on it."""
 
@@ -127,14 +134,20 @@ def cli_agent(
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
         check_allowed_tools(program.name, task.allowed_tools)
         began = time.monotonic()
-        with open_access(token_spec(program.name, task)) as access:
+        row, spec = agent_rows()[program.name], token_spec(program.name, task)
+        toolbox = offered_toolbox(task.toolbox, task.allowed_tools) if row.host_tool else None
+        with ExitStack() as stack:
+            if toolbox:
+                endpoint = stack.enter_context(toolbox.serve(toolbox))
+                spec = replace(spec, tools=HostTools(endpoint=endpoint, prefix=row.host_prefix))
+            access = stack.enter_context(open_access(spec))
             activity = AgentActivity(on_line)
             job = _AgentRun(
                 task=task,
                 sandbox=sandbox,
                 access=access,
                 activity=activity,
-                takes_tools=bool(agent_rows()[program.name].host_tool),
+                toolbox=toolbox,
                 before=task.conversation
                 or Conversation(session=str(uuid4()), model=task.model, home=task.node),
                 began=began,
@@ -157,7 +170,7 @@ class _AgentRun:
     sandbox: Sandbox
     access: ModelAccess
     activity: AgentActivity
-    takes_tools: bool
+    toolbox: Toolbox | None
     before: Conversation
     began: float
 
@@ -173,14 +186,24 @@ class _AgentRun:
         return None if limit_s is None else limit_s - self.before.elapsed_s
 
     def launch_context(self, port: int) -> LaunchContext:
+        url = f"http://127.0.0.1:{port}"
         return LaunchContext(
             task=self.task,
             token=self.access.token,
-            url=f"http://127.0.0.1:{port}",
+            url=url,
             home=self.home,
             session=self.before.session,
             work_dir=self.sandbox.work_dir,
-            toolbox=_forward_toolbox(self.task, self.sandbox) if self.takes_tools else None,
+            toolbox=self._offered_tools(f"{url}/mcp"),
+        )
+
+    def _offered_tools(self, url: str) -> OfferedTools | None:
+        box, task = self.toolbox, self.task
+        if box is None:
+            return None
+        section = box.prompt_section(task.node, task.prompt)
+        return OfferedTools(
+            tools=box.tools, url=url, token=self.access.token, prompt_section=section
         )
 
     def is_current(self) -> bool:
@@ -233,17 +256,3 @@ class _AgentRun:
     @property
     def _elapsed_s(self) -> float:
         return self.before.elapsed_s + time.monotonic() - self.began
-
-
-def _forward_toolbox(task: AgentTask, sandbox: Sandbox) -> ForwardedToolbox | None:
-    tools = offered_tools(task.toolbox, task.allowed_tools)
-    if task.toolbox is None or not tools:
-        return None
-    endpoint = task.toolbox.mcp_endpoint()
-    port = sandbox.forward(0, endpoint.connect)
-    return ForwardedToolbox(
-        tools=tools,
-        url=f"http://127.0.0.1:{port}{endpoint.path}",
-        token=endpoint.token,
-        prompt_section=task.toolbox.prompt_section(task.node, task.prompt),
-    )

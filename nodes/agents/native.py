@@ -17,7 +17,7 @@ from contracts.tool import Allowed, Guard, ToolCall
 from nodes.agents.allowed_tools import (
     allowed_native_tools,
     allowed_tools_guard,
-    offered_tools,
+    offered_toolbox,
     parse_allowed_tools,
 )
 from nodes.agents.native_tools import ToolContext
@@ -100,8 +100,9 @@ class _Loop:
         self._complete = complete
         self._runner = runner
         self._meter = runner.meter
-        self._host_tools = offered_tools(task.toolbox, task.allowed_tools)
-        self._tools = (*allowed_native_tools(task.allowed_tools), *self._host_tools)
+        self._toolbox = offered_toolbox(task.toolbox, task.allowed_tools)
+        host_tools = self._toolbox.tools if self._toolbox else ()
+        self._tools = (*allowed_native_tools(task.allowed_tools), *host_tools)
         conversation = task.conversation
         self._messages = list(conversation.messages if conversation else self._first_messages())
         if conversation and conversation.told:
@@ -189,9 +190,9 @@ class _Loop:
 
     def _system_message(self) -> Message:
         """Return the system message with the playbooks that fit now; they can change."""
-        if self._task.toolbox is None or not self._host_tools:
+        if self._toolbox is None:
             return self._messages[0]
-        section = self._task.toolbox.prompt_section(self._task.node, self._task.prompt)
+        section = self._toolbox.prompt_section(self._task.node, self._task.prompt)
         return replace(self._messages[0], content=f"{self._messages[0].content}\n{section}\n")
 
     def _first_messages(self) -> tuple[Message, ...]:

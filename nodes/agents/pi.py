@@ -50,7 +50,7 @@ def _launch(context: LaunchContext) -> LaunchCommand:
         argv=("pi", *_FLAGS, "--provider", _PROVIDER, "--model", _MODEL)
         + ("--session-dir", f"{context.home}/sessions", "--session-id", context.session)
         + (("--tools", tools) if tools else ("--no-tools",))
-        + (("--extension", f"{context.home}/playbooks.js") if toolbox else ())
+        + (("--extension", f"{context.home}/tools.js") if toolbox else ())
         + (("--append-system-prompt", system) if context.system else ()),
         env={"PI_CODING_AGENT_DIR": config, "PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
         stdin=context.prompt,

@@ -1,6 +1,6 @@
 """Run agentic nodes with their agents, under one budget for the whole run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
 from typing import NamedTuple
@@ -8,6 +8,7 @@ from typing import NamedTuple
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from contracts.tool import Toolbox
+from nodes.agents.allowed_tools import AllowedTools, parse_allowed_tools, with_mcp_tools
 from nodes.agents.types import (
     DEFAULT_TIME_S,
     NO_CONVERSATIONS,
@@ -42,15 +43,17 @@ def agent_runner(
     *,
     budget: RunBudget = NO_BUDGET,
     on_line: Callable[[str, str], None],
-    toolbox: Callable[[], Toolbox | None] = lambda: None,
+    mcp: Sequence[str] = (),
+    toolbox: Callable[[AllowedTools], Toolbox | None] = lambda _: None,
     conversations: ConversationStore = NO_CONVERSATIONS,
     secret_files_read: Callable[[str], tuple[str, ...]] = lambda _: (),
 ) -> RunAgent:
     """Return a `RunAgent` for the named agents. `on_line` gets a node's name and a live line.
 
-    `toolbox` is called at the start of each agent. A node with a saved conversation continues it;
-    `secret_files_read` then returns the secret files that the conversation has shown. All agents
-    together spend at most the budget, plus the reply that exceeds it.
+    `mcp` are patterns of tools of MCP servers that every agent may use. `toolbox` is called at the
+    start of each agent, with the tools that it may use. A node with a saved conversation continues
+    it; `secret_files_read` then returns the secret files that the conversation has shown. All
+    agents together spend at most the budget, plus the reply that exceeds it.
     """
     lock = Lock()
     budget_usd, budget_tokens, spent_usd, spent_tokens = budget
@@ -68,6 +71,7 @@ def agent_runner(
                 f"token budget exceeded: {spent_tokens:,} of {budget_tokens:,} are used"
             )
         conversation = conversations.load(node.name)
+        allowed_tools = with_mcp_tools(node.allowed_tools, mcp)
         before = (conversation or Conversation()).spent.usage
         before_usd = before.cost_usd
         task = AgentTask(
@@ -75,7 +79,7 @@ def agent_runner(
             prompt=node.prompt(ctx),
             system="\n\n".join(filter(None, (ctx.rules, ctx.memory))),
             model=node.model or ctx.model,
-            allowed_tools=node.allowed_tools,
+            allowed_tools=allowed_tools,
             limits=AgentLimits(
                 turns=node.max_turns,
                 tokens=_smaller(
@@ -85,7 +89,7 @@ def agent_runner(
                 time_s=node.timeout_s or DEFAULT_TIME_S,
             ),
             online=has_network(ctx),
-            toolbox=toolbox(),
+            toolbox=toolbox(parse_allowed_tools(allowed_tools)),
             conversation=conversation,
             secret_files_read=secret_files_read(node.name) if conversation else (),
             may_continue=conversations.keeps_all,

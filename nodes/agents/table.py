@@ -14,7 +14,10 @@ from contracts.agents import AGENTS
 from contracts.tool import PLAYBOOK_TOOLS
 
 PLAYBOOKS_WORD = "playbooks"
-"""The word for tools that run on the host. They exist if the settings enable them."""
+"""The word for playbook tools. They exist if the settings enable them."""
+
+MCP_WORD = "mcp"
+"""The word for tools of MCP servers, always with a pattern: `mcp(tracker:get_issue)`."""
 
 ToolKind = Literal["shell", "read", "write", "edit", "search"]
 
@@ -44,7 +47,7 @@ class AgentRow(BaseModel, frozen=True, extra="forbid"):
     """Packages of Debian, and of npm with `npm:` before them, that its image contains."""
     tools: Mapping[str, ToolKind]
     """Its tools, each with its word of `allowed_tools.py`. The guard denies all other tools."""
-    host_tool: str = "$tool"
+    host_tool: str = Field(default="$tool", pattern=r"^([\w-]*\$tool)?$")
     """Name that it gives to the tool `$tool` of the host. Empty: it cannot be given such tools."""
     command: tuple[str, ...] = ()
     env: Mapping[str, AgentText] = Field(default_factory=dict)
@@ -64,11 +67,9 @@ class AgentRow(BaseModel, frozen=True, extra="forbid"):
     cannot continue a conversation, so it begins anew when a run is resumed."""
 
     @property
-    def all_tools(self) -> Mapping[str, str]:
-        """Its own tools and the host's."""
-        name = Template(self.host_tool)
-        hosts = [name.substitute(tool=tool) for tool in PLAYBOOK_TOOLS] if self.host_tool else ()
-        return {**self.tools, **dict.fromkeys(hosts, PLAYBOOKS_WORD)}
+    def host_prefix(self) -> str:
+        """What it puts before the name of a tool of the host."""
+        return self.host_tool.removesuffix("$tool")
 
 
 class OwnAgent(AgentRow, frozen=True, extra="forbid"):
@@ -98,11 +99,6 @@ def _built_in() -> Mapping[str, AgentRow]:
     return {name: AgentRow.model_validate(row) for name, row in table.items()}
 
 
-def agent_tools(agent: str) -> Mapping[str, str]:
-    """Return the tools of an agent, each with its word."""
-    return agent_rows()[agent].all_tools
-
-
 def _known_agent(name: str) -> str:
     if name not in agent_rows():
         known = ", ".join(map(repr, agent_rows()))
@@ -116,3 +112,24 @@ AgentName = Annotated[
     WithJsonSchema({"type": "string", "examples": list(AGENTS)}),
 ]
 """Name of an agent that exists when the value is checked."""
+
+
+def tool_word(agent: str, name: str) -> str | None:
+    """Return the word of `allowed_tools.py` for a tool of an agent, None for an unknown tool.
+
+    A tool of an MCP server has the word `mcp(SERVER:TOOL)`.
+    """
+    row = agent_rows()[agent]
+    if name in row.tools:
+        return row.tools[name]
+    if not row.host_tool or not name.startswith(row.host_prefix):
+        return None
+    return host_tool_word(name.removeprefix(row.host_prefix))
+
+
+def host_tool_word(tool: str) -> str | None:
+    """Return the word for a tool of the host: a playbook tool, or `SERVER__TOOL`."""
+    if tool in PLAYBOOK_TOOLS:
+        return PLAYBOOKS_WORD
+    server, mark, name = tool.partition("__")
+    return f"{MCP_WORD}({server}:{name})" if mark and server and name else None

@@ -105,7 +105,7 @@ class AgentTask:
     online: bool = False
     """True if the agent's commands can reach hosts outside the sandbox."""
     toolbox: Toolbox | None = None
-    """Tools on the host. Agents get them if `allowed_tools` contains `playbooks`."""
+    """Tools on the host. The agent gets those that `allowed_tools` contains."""
     conversation: Conversation | None = None
     """The conversation to continue; `limits` apply to all of it. None starts a new one."""
     secret_files_read: tuple[str, ...] = ()

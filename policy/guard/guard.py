@@ -4,9 +4,12 @@ Everything that an agent asks for may be influenced by the untrusted text it has
 works freely inside the sandbox, but to write a protected file it needs a person's approval, and so
 does an agent that has read a secret to contact a host. Other hosts than the allowed ones cannot be
 reached from the sandbox, and other ways to change a file are found when the work is collected.
+A tool of an MCP server is outside the sandbox: what sends data out, or is not declared, is asked
+about, and so is any of them once the agent has read a secret.
 """
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +33,7 @@ SECRET_FILES = (
 )  # fmt: skip
 """Default patterns of files that contain secrets."""
 
-GUARD_VERSION = "agent-guard/2.1"
+GUARD_VERSION = "agent-guard/2.2"
 """Version of these rules in the event log. Raise it whenever a decision changes."""
 
 _PATH_ARGUMENTS = ("path", "file_path", "filePath", "notebook_path")
@@ -46,6 +49,7 @@ _MAX_NAMED = 10
 MENTIONED = "your request mentions this file"
 """Begins the last entry of a provenance if the user's own words name the file."""
 
+_MCP_TOOL = re.compile(r"mcp\((?P<server>[^:]*):(?P<tool>.*)\)", re.DOTALL)
 _WORKSPACE = "/workspace/"
 # Agents open file://localhost/x as /x.
 _LOCAL_HOSTS = ("localhost", "127.0.0.1")
@@ -57,7 +61,8 @@ _ENV_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.
 class AgentGuard:
     """Decides about the tool calls of one agent; thread-safe.
 
-    `tool_kind` maps the name of a tool to its kind in `nodes/agents/allowed.py`, such as `shell`.
+    `tool_kind` maps the name of a tool to its word in `nodes/agents/allowed_tools.py`, such as
+    `shell` or `mcp(tracker:get_issue)`.
     `secrets_read` are the secret files that the agent's conversation already contains.
     """
 
@@ -115,19 +120,36 @@ class AgentGuard:
         elif kind in ("write", "edit"):
             paths = {workspace_path(one) for one in _paths_in(arguments) if self._is_forbidden(one)}
             if paths:
-                yield from self._untrusted(sorted(paths))
+                yield from self._untrusted(
+                    f"the agent would change {describe_protected(sorted(paths))}",
+                    "/path",
+                    mentions(self._bounds, sorted(paths)),
+                )
                 yield from self._secret("a protected file")
+        elif kind is not None and (of_mcp := _MCP_TOOL.fullmatch(kind)):
+            yield from self._mcp(of_mcp["server"], of_mcp["tool"])
 
-    def _untrusted(self, paths: Sequence[str]) -> Iterator[Denied]:
-        """Rule C4: untrusted text may have decided which file is changed, and how."""
+    def _mcp(self, server: str, tool: str) -> Iterator[Denied]:
+        effect = self._bounds.effects.get(f"{server}:{tool}")
+        if effect not in ("read", "write"):
+            what = "sends data out" if effect else "may send data out: no effect is declared"
+            yield from self._untrusted(
+                f"the agent would call {tool!r} of the MCP server {server!r}, which {what}: to "
+                f"permit it, declare it as read or write in [mcp.{server}.tools]",
+                "/tool",
+            )
+        yield from self._secret(f"the MCP server {server!r}")
+
+    def _untrusted(self, what: str, argument: str, notes: Sequence[str] = ()) -> Iterator[Denied]:
+        """Rule C4: untrusted text may have decided that this is done, and how."""
         taint = self._bounds.taint
         if taint:
             yield Denied(
-                reason=f"the agent would change {describe_protected(paths)}",
+                reason=what,
                 rule="C4",
-                argument="/path",
+                argument=argument,
                 tags=frozenset(taint),
-                provenance=(taint[0], "what the agent saw", *mentions(self._bounds, paths)),
+                provenance=(taint[0], "what the agent saw", *notes),
             )
 
     def _secret(self, recipient: str) -> Iterator[Denied]:

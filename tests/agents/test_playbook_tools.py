@@ -12,6 +12,7 @@ from flows.config.memory import EmbeddingSettings, MemorySettings
 from flows.recall.tools import run_toolbox
 from memory.playbooks.library import Library, open_library
 from memory.types import PlaybookContent
+from providers.open_runs import TOKEN_PREFIX
 from sandbox.container import DockerSandbox
 from tests.support.agent_calls import call, reply, shell
 from tests.support.agents import Bench
@@ -20,10 +21,10 @@ from tests.support.hostile import inside, set_up_hostile_repository
 pytestmark = pytest.mark.docker
 TITLE = "make a failing test of hours pass"
 PREFIX = {
-    "claude-code": "mcp__playbooks__",
+    "claude-code": "mcp__harness__",
     "pi": "",
-    "opencode": "playbooks_",
-    "codex": "mcp__playbooks__",
+    "opencode": "harness_",
+    "codex": "mcp__harness__",
 }
 COMMAND_LINES = tuple(PREFIX)
 
@@ -87,4 +88,4 @@ def test_a_node_that_does_not_allow_playbooks_has_no_tools_for_them(
 def test_the_token_is_in_no_argv(bench: Bench, box: Toolbox, agent: str) -> None:
     look = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' > seen"
     bench(agent, reply("", shell(agent, look)), reply("Looked."), toolbox=box)
-    assert box.mcp_endpoint().token not in inside(bench.sandbox, "cat seen")
+    assert TOKEN_PREFIX not in inside(bench.sandbox, "cat seen")

@@ -17,7 +17,7 @@ pytestmark = [
 
 LS = {"id": "c1", "function": {"name": "exec_command", "arguments": {"cmd": "ls"}}}
 RM = {"id": "c2", "function": {"name": "exec_command", "arguments": {"cmd": "rm -rf ."}}}
-FIND = {"id": "c3", "function": {"name": "mcp__playbooks__playbook_search", "arguments": {}}}
+FIND = {"id": "c3", "function": {"name": "mcp__harness__playbook_search", "arguments": {}}}
 SHELL = {"type": "function", "name": "exec_command", "parameters": {"type": "object"}}
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -59,13 +59,18 @@ def test_a_streamed_answer_adds_up_to_the_complete_one(agent: Open, script: Scri
     assert [item.type for item in final.output] == ["message", "function_call", "function_call"]
 
 
-def test_a_tool_of_a_namespace_is_called_by_its_two_names(agent: Open, script: Script) -> None:
-    client = agent(script({"tool_calls": [FIND]}), name="codex")
-    group = {"type": "namespace", "name": "mcp__playbooks", "tools": [{**SHELL, "name": "find"}]}
+@pytest.mark.parametrize("tool", ["playbook_search", "tracker__get_issue"])
+def test_a_tool_of_a_namespace_is_called_by_its_two_names(
+    agent: Open, script: Script, tool: str
+) -> None:
+    find = {"id": "c3", "function": {"name": f"mcp__harness__{tool}", "arguments": {}}}
+    allowed = ("playbooks", "mcp(tracker:*)")
+    client = agent(script({"tool_calls": [find]}), name="codex", allowed=allowed)
+    group = {"type": "namespace", "name": "mcp__harness", "tools": [{**SHELL, "name": "find"}]}
     body = client.post("/v1/responses", {"input": "go", "tools": [group]}).json()
-    assert body["output"][0]["namespace"] == "mcp__playbooks"
-    assert body["output"][0]["name"] == "playbook_search"
-    assert client.events("request")[0]["tools"] == ["mcp__playbooks__find"]
+    assert body["output"][0]["namespace"] == "mcp__harness"
+    assert body["output"][0]["name"] == tool
+    assert client.events("request")[0]["tools"] == ["mcp__harness__find"]
 
 
 def test_a_denied_call_is_replaced_and_later_restored(agent: Open, script: Script) -> None:

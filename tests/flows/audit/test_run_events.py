@@ -88,7 +88,7 @@ def test_model_calls_decisions_and_tool_calls_are_events(
     ]
     denied = log.events("r1", kind="decision")[1]
     assert "curl" in str(denied.body["question"])
-    assert denied.body["policy"] == "agent-guard/2.1"
+    assert denied.body["policy"] == "agent-guard/2.2"
     assert verify(log).ok
 
 

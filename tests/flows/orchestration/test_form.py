@@ -11,7 +11,7 @@ from flows.orchestration.compile import RunFlow, compile_blueprint
 from nodes.commands import command
 
 FIELDS = ["repo", "intent", "ref", "agent", "model", "push", "until_green", "budget_usd", "options",
-          "user", "company", "secrets", "intent_from", "allow_change"]  # fmt: skip
+          "user", "company", "secrets", "intent_from", "allow_change", "mcp"]  # fmt: skip
 
 
 def made() -> RunFlow:

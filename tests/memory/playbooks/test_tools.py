@@ -9,13 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from contracts.tool import ToolCall
+from contracts.tool import Toolbox, ToolCall
 from memory.playbooks import tools
 from memory.playbooks.library import Library
-from memory.playbooks.mcp import serve_playbooks
 from memory.playbooks.recall import suggest_playbooks
 from memory.playbooks.tools import STORE_UNAVAILABLE, ToolAccess, playbook_tools, run_playbook_tool
 from memory.types import PlaybookChanges, PlaybookContent, RecallOptions
+from providers.mcp_endpoint import serve_toolbox
 from tests.support.memory_runs import call_as
 from tests.support.waiting import LONG_S
 
@@ -122,6 +122,15 @@ def test_searches_and_suggestions_use_the_configured_options(on_sqlite: Library)
         assert len(found.ids) == expected
 
 
+def shelf(library: Library) -> Toolbox:
+    return Toolbox(
+        tools=playbook_tools(),
+        run=lambda asked: run_playbook_tool(library, asked, run_id="r9"),
+        prompt_section=lambda _, __: "",
+        serve=serve_toolbox,
+    )
+
+
 def test_an_unavailable_store_reveals_nothing_of_the_host(
     on_sqlite: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -130,7 +139,7 @@ def test_an_unavailable_store_reveals_nothing_of_the_host(
     (tmp_path / "harness.db").mkdir()
     about = {"name": "playbook_list", "arguments": {}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": about}
-    with serve_playbooks(on_sqlite, run_id="r9") as served:
+    with serve_toolbox(shelf(on_sqlite)) as served:
         headers = {
             "Authorization": f"Bearer {served.token}",
             "Accept": "application/json, text/event-stream",
@@ -189,7 +198,7 @@ def test_the_tools_are_served_over_mcp(on_sqlite: Library) -> None:
             )
             return [tool.name for tool in tools.tools], made.content[0].text  # type: ignore[union-attr]  # text
 
-    with serve_playbooks(on_sqlite, run_id="r9") as served:
+    with serve_toolbox(shelf(on_sqlite)) as served:
         names, made = asyncio.run(talk(served.url, served.token))
         refused = httpx.post(
             served.url, json={}, headers={"Authorization": "Bearer wrong"}, timeout=LONG_S

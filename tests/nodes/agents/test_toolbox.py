@@ -1,6 +1,7 @@
 """Tools from the host in the native agent's loop: offered, allowed, done, suggested."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -22,9 +23,7 @@ class Shelf:
         self.prompts: list[tuple[str, str]] = []
 
     def toolbox(self) -> Toolbox:
-        return Toolbox(
-            tools=(SEARCH,), run=self._run, prompt_section=self._suggest, mcp_endpoint=_no_door
-        )
+        return Toolbox(tools=(SEARCH,), run=self._run, prompt_section=self._suggest, serve=_no_door)
 
     def _run(self, call: ToolCall) -> str:
         self.calls.append(call)
@@ -35,7 +34,7 @@ class Shelf:
         return f"Suggested {len(self.prompts)}"
 
 
-def _no_door() -> McpEndpoint:
+def _no_door(_: Toolbox) -> AbstractContextManager[McpEndpoint]:
     raise AssertionError("the native agent needs no door")
 
 

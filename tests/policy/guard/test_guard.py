@@ -3,12 +3,13 @@
 import json
 import shlex
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from contracts.model_access import GuardBounds
 from contracts.tool import Allowed, Decision, Denied, ToolCall
-from nodes.agents.table import agent_tools
+from nodes.agents.table import tool_word
 from policy.guard.guard import SECRET_FILES, AgentGuard
 from policy.guard.protected import default_patterns
 
@@ -23,7 +24,7 @@ BOUNDS = GuardBounds(
 
 
 def guard(agent: str = "native", bounds: GuardBounds = BOUNDS) -> AgentGuard:
-    return AgentGuard(bounds, agent_tools(agent).get)
+    return AgentGuard(bounds, partial(tool_word, agent))
 
 
 def call(name: str, **arguments: object) -> ToolCall:
