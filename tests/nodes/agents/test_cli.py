@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 import pytest
+from pydantic import TypeAdapter
 
 from contracts.chat import ChatRequest, Reply, Usage
 from contracts.errors import BlueprintInvalid, ModelUnavailable, SandboxFileMissing
@@ -14,7 +15,7 @@ from nodes.agents.agent_process import LaunchCommand
 from nodes.agents.claude_code import CLAUDE_CODE
 from nodes.agents.cli import AgentProgram, LaunchContext, cli_agent
 from nodes.agents.pi import PI
-from nodes.agents.types import AgentLimits, AgentResult, AgentTask
+from nodes.agents.types import AgentLimits, AgentResult, AgentTask, Conversation
 from sandbox.scripted import ScriptedSandbox
 from tests.support.waiting import LONG_S, growing_limits
 
@@ -249,3 +250,8 @@ def test_unknown_allowed_tools_are_refused_before_the_start(
     task = AgentTask(node="n", prompt="p", model="m", allowed_tools=["read(src/*)"])
     with pytest.raises(BlueprintInvalid, match="only shell takes a pattern"):
         cli_agent(PI, never)(task, sandbox)
+
+
+def test_a_conversation_that_has_spent_nothing_yet_can_be_written_to_a_file() -> None:
+    saved = TypeAdapter(Conversation).dump_python(Conversation(session="s"), mode="json")
+    assert saved["spent"]["tool_calls"] == {}
