@@ -1,6 +1,7 @@
 """A server in a sandbox that talks on its standard streams, connected to a socket on the host."""
 
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,12 +23,16 @@ except OSError as error:
 """Replaces itself by the server, with one connection as its input and output: unlike a command's
 input, the host writes to it whenever it has something to say."""
 
+_END_S = 5.0
 _KEPT = 2_000
 """Bytes of the end of the error output that are kept."""
 
 
 class StdioServer(NamedTuple):
-    """A running server: its connection, and the end of its error output."""
+    """A running server: its connection, and the end of its error output.
+
+    `last_words` waits a moment for a server that is about to end: its connection ends first.
+    """
 
     connection: socket.socket
     last_words: Callable[[], str]
@@ -52,7 +57,13 @@ def stdio_server(
             raise ConnectionRefusedError("the server is connected already")
         return waiting.pop()
 
-    words, add = _tail()
+    kept, add = _tail()
+    ended = threading.Event()
+
+    def last_words() -> str:
+        ended.wait(_END_S)
+        return kept()
+
     port = sandbox.forward(0, connect)
     bridge = ("python3", "-I", "-S", "-c", _BRIDGE, str(port), *argv)
 
@@ -62,13 +73,14 @@ def stdio_server(
         except SandboxLost:
             pass  # the block has ended, or the connection breaks with it
         finally:
+            ended.set()
             for unused in waiting:
                 unused.close()
 
     with ThreadPoolExecutor(1, thread_name_prefix="stdio-server") as thread:
         thread.submit(run)
         try:
-            yield StdioServer(ours, words)
+            yield StdioServer(ours, last_words)
         finally:
             ours.close()
             sandbox.teardown()
