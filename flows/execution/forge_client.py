@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, assert_never, cast
 from urllib.parse import quote, urlsplit
 
 from contracts.errors import ForgeAway, ForgeRefused
+from sandbox.output import HeadAndTail
 
 if TYPE_CHECKING:
     import httpx
@@ -21,7 +22,7 @@ LONGEST_WAIT_S = 60.0
 MOST_TRIES = 4
 MOST_PAGES = 20
 LOG_BYTES = 4 * 1024 * 1024
-"""Bytes of a text that are read at most."""
+"""Bytes of a text that are kept at most: of a longer one its beginning and its end."""
 
 _REPEATABLE = {"GET", "PUT", "PATCH"}
 """Methods that may be sent again after a server error, when nobody knows what was done."""
@@ -90,13 +91,14 @@ class ForgeClient:
         """
         import httpx
 
-        answer = self.send("GET", path)
-        if answer.is_redirect:
+        with closing(self.send("GET", path, stream=True)) as answer:
+            if not answer.is_redirect:
+                return _text(answer)
             link = answer.headers["Location"]
-            if urlsplit(link).scheme != urlsplit(self._forge.api).scheme:
-                return None
-            answer = httpx.get(link, timeout=TIMEOUT_S, follow_redirects=False)
-        return answer.text[:LOG_BYTES] if answer.is_success else None
+        if urlsplit(link).scheme != urlsplit(self._forge.api).scheme:
+            return None
+        with httpx.stream("GET", link, timeout=TIMEOUT_S, follow_redirects=False) as there:
+            return _text(there)
 
     def send(
         self,
@@ -105,8 +107,11 @@ class ForgeClient:
         *,
         json: Shape | None = None,
         params: Mapping[str, str] | None = None,
+        stream: bool = False,
     ) -> "httpx.Response":
         """Send a request, and send it again after a rate limit or a passing failure.
+
+        With `stream` the body of the answer is not read, and the caller closes the answer.
 
         Raises:
             ForgeAway: the forge fails again and again, or allows no request for a while.
@@ -115,7 +120,8 @@ class ForgeClient:
 
         for number in range(1, MOST_TRIES + 1):
             try:
-                answer = self._http.request(method, path, json=json, params=params)
+                request = self._http.build_request(method, path, json=json, params=params)
+                answer = self._http.send(request, stream=stream)
             except httpx.TransportError as error:
                 if number == MOST_TRIES or method not in _REPEATABLE:
                     raise ForgeAway(f"{type(error).__name__}: {error}") from error
@@ -125,6 +131,7 @@ class ForgeClient:
                 if found is None:
                     return answer
                 wait_s = found
+                answer.read()
                 if number == MOST_TRIES or wait_s > LONGEST_WAIT_S:
                     raise ForgeAway(f"{answer.status_code} {_words(answer)}, after {number} tries")
             self._sleep(wait_s)
@@ -172,6 +179,16 @@ def _wait_s(answer: "httpx.Response", method: str, number: int) -> float | None:
         reset = answer.headers.get("x-ratelimit-reset") or answer.headers.get("ratelimit-reset")
         return max(0.0, _seconds(reset) - time.time()) if reset else float(2**number)
     return None
+
+
+def _text(answer: "httpx.Response") -> str | None:
+    """Return the body of a streamed answer, however long it is; None of a refusal."""
+    if not answer.is_success:
+        return None
+    kept = HeadAndTail(LOG_BYTES)
+    for piece in answer.iter_bytes():
+        kept.append(piece)
+    return kept.value.decode("utf-8", "replace")
 
 
 def _seconds(text: str) -> float:

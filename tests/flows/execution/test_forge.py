@@ -9,6 +9,7 @@ import pytest
 from contracts.errors import ForgeAway, ForgeRefused
 from contracts.run import NodeReport, RunReport
 from flows.config.settings import ForgeSettings
+from flows.execution import forge_client
 from flows.execution.forge import (
     PullRequest,
     body,
@@ -154,6 +155,17 @@ def test_a_long_log_is_cut_and_its_end_stays(there: RecordedForge) -> None:
     logs = read_logs(at(there), read_checks(at(there), COMMIT))
     assert len(logs) < 7_000
     assert logs.endswith("last")
+
+
+def test_of_a_log_of_many_megabytes_only_the_ends_are_kept(
+    there: RecordedForge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forge_client, "LOG_BYTES", 4_000)
+    there.state.results.append([Check("test", "failure", "first\n" + "x" * 2_000_000 + "\nlast")])
+    logs = read_logs(at(there), read_checks(at(there), COMMIT))
+    assert len(logs) < 4_100
+    assert "\nfirst\nxx" in logs
+    assert logs.endswith("xx\nlast")
 
 
 def test_a_limit_and_a_passing_failure_are_waited_for(there: RecordedForge) -> None:
