@@ -52,6 +52,16 @@ def forks(env: Mapping[str, str]) -> list[int]:
     return found
 
 
+def idle_server(env: Mapping[str, str]) -> int:
+    """The fork server, once no fork executes a command."""
+
+    def alone() -> list[int]:
+        found = forks(env)
+        return found if len(found) == 1 else []
+
+    return wait_until(alone)[0]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -87,7 +97,7 @@ def test_a_fork_reads_the_input_of_its_command(env: Mapping[str, str], tmp_path:
 
 
 def test_a_playbook_is_added_by_a_fork(env: Mapping[str, str]) -> None:
-    (server,) = forks(env)
+    server = idle_server(env)
     argv = (*COMMAND, "memory", "add", "--file", "-")
     with Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
         wait_until(lambda: len(forks(env)) == 2)
@@ -100,7 +110,7 @@ def test_a_playbook_is_added_by_a_fork(env: Mapping[str, str]) -> None:
 def test_a_signal_to_the_command_ends_its_fork(
     env: Mapping[str, str], tmp_path: Path, sign: signal.Signals
 ) -> None:
-    (server,) = forks(env)
+    server = idle_server(env)
     (tmp_path / "slow.py").write_text("import time\nopen('begun', 'w')\ntime.sleep(600)\n")
     with Popen(
         (*COMMAND, "run", "slow.py:it", "--repo", "/nowhere"),
@@ -118,7 +128,7 @@ def test_a_signal_to_the_command_ends_its_fork(
 def test_a_command_is_not_executed_again_when_its_fork_server_dies(
     env: Mapping[str, str], tmp_path: Path
 ) -> None:
-    (server,) = forks(env)
+    server = idle_server(env)
     code = "import os, time\nopen('begun', 'a').write('x')\nwhile not os.path.exists('end'):\n"
     (tmp_path / "slow.py").write_text(f"{code}    time.sleep(0.05)\n")
     argv = (*COMMAND, "run", "slow.py:it", "--repo", "/nowhere")
