@@ -176,7 +176,7 @@ class SurfacedMemory:
 
 @dataclass(frozen=True, kw_only=True)
 class ChecksReport:
-    """What a forge's checks said of the pushed commit.
+    """Results of a forge's checks of the pushed commit.
 
     `none`: the forge has no checks of it. `unknown`: the forge cannot be asked. `round` counts the
     rounds in which an agent mended what had failed, of at most `rounds`; `failed` names the checks.

@@ -37,8 +37,8 @@ Connect = Callable[[], socket.socket]
 
 
 FileContent = bytes | Path
-"""What to write to a file of the sandbox. A `Path` is a file of the host, which is read in pieces
-while it is sent, so that memory does not grow with it."""
+"""Content for a file of the sandbox: bytes, or a file of the host. A file of the host is read in
+pieces while it is sent, so its size does not matter for memory."""
 
 
 class OpenInput:

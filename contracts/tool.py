@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Effect = Literal["read", "write", "egress"]
-"""What a tool of an MCP server does, as the settings declare it: it only gives data, it changes
-what the server keeps, or it sends data to others."""
+"""Effect of an MCP server's tool, as the settings declare it: `read` gives data, `write` changes
+data of the server, `egress` sends data to others."""
 
 
 @dataclass(frozen=True, kw_only=True)

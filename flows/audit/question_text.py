@@ -38,7 +38,7 @@ _AGENTS: Mapping[str, str] = {
     "/path": "writes a protected file",
     "/tool": "calls an MCP server",
 }
-"""What an agent does, by the argument that a denial names."""
+"""Actions of an agent, by the argument that a denial names."""
 
 _RULES: Mapping[str, str] = {
     "C1": "It needs a permission that you have not given",

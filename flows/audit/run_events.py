@@ -266,7 +266,7 @@ class RunEvents:
         )
 
     def _servers_entity(self) -> Entity | None:
-        """What MCP servers say of their tools, which an agent reads before it does anything."""
+        """The descriptions of MCP tools. An agent reads them before its first action."""
         names = self._request.mcp_servers
         label = Label(taint=frozenset(f"mcp:{name}" for name in names))
         return Entity(content=names, label=label, origin="mcp servers") if names else None
