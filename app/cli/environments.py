@@ -1,4 +1,4 @@
-"""`harness env`: the environments that installs of projects left, for later runs."""
+"""`harness env`: what installs of projects left for later runs, and the images beneath it."""
 
 import shlex
 from dataclasses import asdict
@@ -11,7 +11,8 @@ from app.cli.run import run
 from app.terminal.options import AsJson
 from app.terminal.output import print_json, print_line, print_result, print_table
 from flows.config.settings import load_settings
-from flows.execution.wiring import environment_store
+from flows.execution.wiring import docker_engine, environment_store
+from sandbox.built_images import built_images, remove_unused
 from sandbox.environments import Environment
 
 app = typer.Typer(no_args_is_help=True)
@@ -41,6 +42,24 @@ def list_(as_json: AsJson = False) -> None:
                     f"{one.seconds:g} s",
                     _age(one.used),
                 )
+                for one in found
+            ],
+        )
+
+
+@app.command("images")
+def images(as_json: AsJson = False) -> None:
+    """List the images of toolchains and MCP servers, the newest first."""
+    found = built_images(docker_engine())
+    if as_json:
+        print_json([asdict(one) for one in found])
+    elif not found:
+        print_line("no images: the first run on a project that needs programs builds one")
+    else:
+        print_table(
+            ("image", "size with base", "built", "packages"),
+            [
+                (one.name, f"{one.size / _MB:.0f} MB", _age(one.created), " ".join(one.packages))
                 for one in found
             ],
         )
@@ -87,6 +106,9 @@ def prune(
     everything: Annotated[
         bool, typer.Option("--all", help="Remove all environments that no run uses now.")
     ] = False,
+    with_images: Annotated[
+        bool, typer.Option("--images", help="Remove images too that nothing stands on any more.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove environments over the limit on disk, those not used for the longest time first."""
@@ -94,7 +116,12 @@ def prune(
     limit = -1 if everything else settings.sandbox.environments_mb * _MB
     removed = environment_store(settings).shrink(limit)
     line = f"removed {len(removed)} environments, {sum(one.size for one in removed) / _MB:.0f} MB"
-    print_result({"removed": [one.name for one in removed]}, line, as_json)
+    document: dict[str, object] = {"removed": [one.name for one in removed]}
+    if with_images:
+        engine = docker_engine()
+        gone = [one.name for one in remove_unused(engine, built_images(engine))]
+        line, document = f"{line}, and {len(gone)} images", {**document, "images": gone}
+    print_result(document, line, as_json)
 
 
 def _document(one: Environment) -> dict[str, object]:
