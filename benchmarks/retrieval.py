@@ -3,22 +3,34 @@
 FOLDER holds one folder for each set, in the format of BEIR: `corpus.jsonl` (`_id`, `title`, `text`,
 and `use_case` if a set has one), `queries.jsonl` (`_id`, `text`) and `qrels/test.tsv`. Each text is
 stored as a playbook and each query searched with the product's own index and fusion. The weight of
-the words is chosen for each set on the others.
+the words is chosen for each set on the others. Then each text is stored as a note.
 """
 
 import argparse
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from math import log2
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
+from sqlalchemy import Connection
+
+from contracts.agents import NATIVE
+from memory.database import read_transaction
+from memory.notes.content import NOTE_LIMIT
+from memory.notes.notebook import open_notebook
+from memory.notes.search import NoteSearch
+from memory.notes.types import NoteContent
 from memory.playbooks.index import IndexMatches
 from memory.playbooks.library import open_library
-from memory.playbooks.search import MATCHES_PER_ARM, WORD_WEIGHT, fuse_scores, ranked_keys
-from memory.types import Embedder, PlaybookContent, PlaybookFilter
+from memory.playbooks.search import MATCHES_PER_ARM, ranked_keys
+from memory.relevance import WORD_WEIGHT, fuse_scores
+from memory.scope import Scope
+from memory.types import Embedder, PlaybookContent, PlaybookFilter, Vector
+from memory.vectors.embeddings import embed_query
 from providers import minilm
 
 CUT = 10
@@ -50,6 +62,16 @@ def main() -> None:
     table = [_row(name, sets) for name in sets]
     for name, row in zip(sets, table, strict=True):
         print(f"{name:<14}" + "".join(f"{value:>10.3f}" for value in row))
+    _print_mean(table)
+    print(f"\n{'as notes':<14}" + "".join(f"{name:>10}" for name in names[:4]), flush=True)
+    table = []
+    for at in sorted(folder.glob("*/corpus.jsonl")):
+        table.append(_note_row(at.parent))
+        print(f"{at.parent.name:<14}" + "".join(f"{value:>10.3f}" for value in table[-1]))
+    _print_mean(table)
+
+
+def _print_mean(table: Sequence[Sequence[float]]) -> None:
     means = [mean(column) for column in zip(*table, strict=True)]
     print(f"{'mean':<14}" + "".join(f"{value:>10.3f}" for value in means))
 
@@ -77,10 +99,7 @@ def _ask(folder: Path) -> list[Asked]:
                     process=row["text"],
                 )
                 keys[row["_id"]] = library.create(content).key
-            gains: dict[str, dict[int, int]] = {query: {} for query in queries}
-            for line in (folder / "qrels" / "test.tsv").read_text().splitlines()[1:]:
-                query, text, score = line.split("\t")
-                gains[query][keys[text]] = int(score)
+            gains = _gains(folder, keys)
             return [
                 Asked(
                     library.index.search(
@@ -90,6 +109,55 @@ def _ask(folder: Path) -> list[Asked]:
                 )
                 for query, text in queries.items()
             ]
+
+
+def _note_row(folder: Path) -> list[float]:
+    """Store the corpus of a set as notes; return nDCG@10 by words, vectors, RRF and the product."""
+    embedder = Embedder(name=minilm.NAME, embed=minilm.embed)
+    with (
+        tempfile.TemporaryDirectory(prefix="harness-bench-") as home,
+        open_notebook(Path(home) / "harness.db", agents=(NATIVE,), embedder=embedder) as book,
+    ):
+        keys = {
+            row["_id"]: book.add(
+                NoteContent(text=f"{row['title']}: {row['text']}"[:NOTE_LIMIT])
+            ).key
+            for row in _lines(folder / "corpus.jsonl")
+        }
+        book.index.embed_changes()
+        gains = _gains(folder, keys)
+        found: list[list[float]] = []
+        with read_transaction(book.engine) as connection:
+            for row in _lines(folder / "queries.jsonl"):
+                vector = embed_query(embedder, row["text"])
+                words, vectors, both = (
+                    _notes(connection, task, of)
+                    for task, of in ((row["text"], None), ("", vector), (row["text"], vector))
+                )
+                rankings = (words, vectors, _reciprocal_ranks(words, vectors), both)
+                found.append([_ndcg(one[:CUT], gains[row["_id"]]) for one in rankings])
+    return [mean(column) for column in zip(*found, strict=True)]
+
+
+def _notes(connection: Connection, task: str, vector: Vector | None) -> Ranking:
+    search = NoteSearch(
+        connection=connection,
+        viewer=Scope(agent=NATIVE),
+        at=datetime.now(UTC),
+        task=task,
+        model=minilm.NAME,
+        vector=vector,
+    )
+    return [one.key for one in search.find("note", "Relevant", MATCHES_PER_ARM).entries]
+
+
+def _gains(folder: Path, keys: Mapping[str, int]) -> dict[str, dict[int, int]]:
+    """Return for each query the graded relevance of the texts, by their keys."""
+    gains: dict[str, dict[int, int]] = {}
+    for line in (folder / "qrels" / "test.tsv").read_text().splitlines()[1:]:
+        query, text, score = line.split("\t")
+        gains.setdefault(query, {})[keys[text]] = int(score)
+    return gains
 
 
 def _lines(path: Path) -> Iterator[dict[str, str]]:
@@ -106,8 +174,12 @@ def _vectors(found: IndexMatches) -> Ranking:
 
 
 def _rrf(found: IndexMatches) -> Ranking:
+    return _reciprocal_ranks(_words(found), _vectors(found))
+
+
+def _reciprocal_ranks(*rankings: Ranking) -> Ranking:
     scores: dict[int, float] = {}
-    for ranking in (_words(found), _vectors(found)):
+    for ranking in rankings:
         for rank, key in enumerate(ranking, 1):
             scores[key] = scores.get(key, 0.0) + 1 / (RRF_K + rank)
     return ranked_keys(scores, min_score=0.0, limit=CUT)

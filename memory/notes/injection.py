@@ -93,14 +93,16 @@ def inject(
         if viewer.agent is not None:
             with read_transaction(engine) as connection:
                 options = read_settings(connection, viewer.agent)
+    text = sanitize_text(task[:TASK_LIMIT].replace("\0", " ")).strip()
     # Outside of any transaction: a model may take seconds.
-    vector, no_vector_reason = _task_vector(embedder, task, options)
+    vector, no_vector_reason = _task_vector(embedder, text, options)
     notes = examples = FoundEntries()
     with read_transaction(engine) as connection:
         search = NoteSearch(
             connection=connection,
             viewer=viewer,
             at=at,
+            task=text,
             model=embedder.name if embedder else "",
             vector=vector,
             no_vector_reason=no_vector_reason,
@@ -142,13 +144,12 @@ def injection_json(injection: Injection) -> dict[str, object]:
 
 
 def _task_vector(
-    embedder: Embedder | None, task: str, options: InjectionOptions
+    embedder: Embedder | None, text: str, options: InjectionOptions
 ) -> tuple[Vector | None, str]:
     """Return the task's embedding, or None and the reason why there is none."""
     by_meaning = (options.inject_notes and options.note_strategy == "Relevant") or (
         options.inject_examples and options.example_strategy == "Semantic"
     )
-    text = sanitize_text(task[:TASK_LIMIT].replace("\0", " ")).strip()
     if not by_meaning or not text:
         return None, "the task is empty"
     if embedder is None:
@@ -156,7 +157,7 @@ def _task_vector(
     try:
         return embed_query(embedder, text), ""
     except ModelUnavailable as error:
-        _log.warning("notes are chosen by date, not by meaning: %s", error)
+        _log.warning("notes are chosen by words, not by meaning: %s", error)
         return None, "the embedding model does not answer"
 
 

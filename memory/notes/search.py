@@ -1,14 +1,14 @@
-"""Search for the notes and examples of one request, by meaning or by date; lists for people.
+"""Search for the notes and examples of one request, by relevance or by date; lists for people.
 
 A viewer's search reads the entries of the viewer's own scopes and nothing else. A search by
-meaning compares the task with every one of them: it misses none, and there is no index that
-could be stale.
+relevance compares the task with every one of them, by vectors and by words: it misses none, and
+there is no index that could be stale.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from heapq import nsmallest
+from heapq import nlargest
 from typing import Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, select
@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, se
 from memory.notes.agent_settings import ExampleStrategy, NoteStrategy
 from memory.notes.store import entries_by_key, read_notes, select_entries
 from memory.notes.types import ALWAYS_RELEVANT_TYPES, Entry, EntryFilter, EntryKind
+from memory.relevance import fuse_scores, query_words, score_texts
 from memory.scope import Scope, scope_key, scope_level, visible_scopes
 from memory.tables import entries, entry_vectors, note_types
 from memory.types import Vector
@@ -24,19 +25,22 @@ from memory.vectors.embeddings import cosine_distances
 Order = Literal["Recent", "All", "Rated"]
 
 MAX_DISTANCE = 0.85
-"""Cosine distance from which on a note is unrelated to a task."""
+"""Cosine distance from which on a note that shares no word with a task is unrelated to it."""
 
-EQUAL_DISTANCE = 0.05
-"""Up to this difference notes count as equally near, so that the more specific one comes first."""
+NOTE_WORD_WEIGHT = 0.5
+"""Weight of the words against the vectors. On four public sets stored as notes nDCG@10 is 0.732
+with it and 0.676 without words (`python -m benchmarks.retrieval`). The 1.0 of playbooks gives 0.01
+more there, and costs tasks that share hardly a word with their notes: see `docs/why/memory.md`."""
+
+MIN_RELEVANCE = (1 - MAX_DISTANCE) / (1 + NOTE_WORD_WEIGHT)
+"""Relevance of a note at that distance."""
+
+EQUAL_RELEVANCE = 0.05 / (1 + NOTE_WORD_WEIGHT)
+"""Up to this difference, a cosine distance of 0.05, notes count as equally relevant, so that the
+more specific one comes first."""
 
 SPARE_FACTOR = 2
 """For each entry that is wanted, two more are found, in case it does not fit the budget."""
-
-_WITHOUT_VECTOR: Mapping[EntryKind, str] = {
-    "note": "of these only constraints and preferences were considered",
-    "example": "these were not considered",
-}
-
 
 _MAX_WORDS = 100
 """Words of a filter's text that are used: databases limit the parameters of a statement."""
@@ -61,6 +65,7 @@ class NoteSearch:
     connection: Connection
     viewer: Scope
     at: datetime
+    task: str
     model: str
     vector: Vector | None
     no_vector_reason: str = ""
@@ -70,10 +75,10 @@ class NoteSearch:
     ) -> FoundEntries:
         """Return the best entries of a strategy: `limit`, and spare ones behind them."""
         match strategy:
-            case "Relevant" | "Semantic" if self.vector is not None:
-                return self._by_meaning(kind, self.vector, limit)
+            case "Relevant" | "Semantic" if self.vector is not None or self.task:
+                return self._by_relevance(kind, limit)
             case "Relevant" | "Semantic":
-                reason = f"{kind}s by date, not by meaning: {self.no_vector_reason}"
+                reason = f"{kind}s by date: {self.no_vector_reason}"
                 return self._by_order(kind, "Recent", limit, reason)
             case "Recent" | "All" | "Rated":
                 return self._by_order(kind, strategy, limit, f"{kind}s by strategy {strategy}")
@@ -85,40 +90,55 @@ class NoteSearch:
         )
         return FoundEntries(entries=found, reason=reason)
 
-    def _by_meaning(self, kind: EntryKind, vector: Vector, limit: int) -> FoundEntries:
-        rows = self._visible_vectors(kind, len(vector))
-        embedded = [row for row in rows if row.vector is not None]
-        distances = dict(
-            zip(
-                [row.key for row in embedded],
-                cosine_distances([row.vector for row in embedded], vector),
-                strict=True,
-            )
-        )
+    def _by_relevance(self, kind: EntryKind, limit: int) -> FoundEntries:
+        rows = self._visible_texts(kind, len(self.vector or ()))
+        distances = self._distances(rows)
+        relevance = self._relevance(rows, distances)
         levels = {scope_key(scope): scope_level(scope) for scope in visible_scopes(self.viewer)}
         candidates = [
             Candidate(
                 level=levels[row.scope],
                 priority=row.priority,
-                distance=distances.get(row.key),
+                relevance=relevance.get(row.key, 0.0),
                 key=row.key,
-                always_relevant=row.type in ALWAYS_RELEVANT_TYPES,
+                # Without the model nothing tells which entries are unrelated.
+                always_relevant=self.vector is None or row.type in ALWAYS_RELEVANT_TYPES,
             )
             for row in rows
         ]
         keys = [one.key for one in choose_candidates(candidates, limit)]
         found = entries_by_key(self.connection, keys)
-        reason = f"{kind}s by meaning"
-        if missing := len(rows) - len(embedded):
-            reason += f"; {missing} have no vector yet: {_WITHOUT_VECTOR[kind]}"
+        reason = f"{kind}s by meaning and words"
+        missing = sum(row.vector is None for row in rows)
+        if self.vector is None:
+            reason = f"{kind}s by words, then by date: {self.no_vector_reason}"
+        elif missing:
+            reason += f"; {missing} have no vector yet: these by words only"
         return FoundEntries(
             entries=[found[key] for key in keys],
             reason=reason,
             distances={key: distances[key] for key in keys if key in distances},
-            without_vector=missing,
+            without_vector=missing if self.vector is not None else 0,
         )
 
-    def _visible_vectors(self, kind: EntryKind, length: int) -> Sequence[Row[tuple[object, ...]]]:
+    def _distances(self, rows: Sequence[Row[tuple[object, ...]]]) -> dict[int, float]:
+        embedded = [row for row in rows if row.vector is not None]
+        if self.vector is None or not embedded:
+            return {}
+        found = cosine_distances([row.vector for row in embedded], self.vector)
+        return dict(zip([row.key for row in embedded], found, strict=True))
+
+    def _relevance(
+        self, rows: Sequence[Row[tuple[object, ...]]], distances: Mapping[int, float]
+    ) -> dict[int, float]:
+        scores, highest = score_texts(query_words(self.task), [row.text for row in rows])
+        words = [(row.key, score) for row, score in zip(rows, scores, strict=True) if score]
+        vectors = None if self.vector is None else list(distances.items())
+        return fuse_scores(
+            words, vectors, max_word_score=highest, max_distance=1.0, word_weight=NOTE_WORD_WEIGHT
+        )
+
+    def _visible_texts(self, kind: EntryKind, length: int) -> Sequence[Row[tuple[object, ...]]]:
         embedded = and_(
             entry_vectors.c.entry_key == entries.c.key,
             entry_vectors.c.model == self.model,
@@ -129,6 +149,7 @@ class NoteSearch:
             entries.c.key,
             entries.c.scope,
             entries.c.type,
+            entries.c.text,
             func.coalesce(note_types.c.priority, 0).label("priority"),
             entry_vectors.c.vector,
         ).select_from(joined.outerjoin(entry_vectors, embedded))
@@ -136,18 +157,17 @@ class NoteSearch:
 
 
 class Candidate(NamedTuple):
-    """A visible entry. Level 1 is the most specific scope; `distance` is None without a vector."""
+    """A visible entry. Level 1 is the most specific scope."""
 
     level: int
     priority: int
-    distance: float | None
+    relevance: float
     key: int
     always_relevant: bool
 
     def rank(self) -> tuple[int, int, float, int]:
-        """Return the sort key: more specific scope, then higher priority, then smaller distance."""
-        distance = 1.0 if self.distance is None else self.distance
-        return (self.level, -self.priority, distance, self.key)
+        """Return the sort key: specific scope, high priority, relevance, then the newest first."""
+        return (self.level, -self.priority, -round(self.relevance, 6), -self.key)
 
 
 def choose_candidates(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
@@ -155,12 +175,11 @@ def choose_candidates(candidates: Sequence[Candidate], limit: int) -> list[Candi
 
     Those that resemble the task come before those that apply to every task.
     """
-    distances = [one.distance for one in candidates if one.distance is not None]
-    nearest = nsmallest(limit, distances) or [MAX_DISTANCE]
-    farthest = min(MAX_DISTANCE, max(nearest[0] + EQUAL_DISTANCE, nearest[-1]))
+    best = nlargest(limit, (one.relevance for one in candidates)) or [0.0]
+    least = max(MIN_RELEVANCE, min(best[0] - EQUAL_RELEVANCE, best[-1]))
     similar, others = [], []
     for one in candidates:
-        if one.distance is not None and one.distance <= farthest:
+        if one.relevance >= least:
             similar.append(one)
         elif one.always_relevant:
             others.append(one)

@@ -1,14 +1,12 @@
-"""Word stems of texts, and BM25 over the table `words`: the same on SQLite and Postgres.
+"""BM25 over the table `words`: the same on SQLite and Postgres.
 
 Only the `MAX_PLAYBOOKS_PER_WORD` playbooks with the highest impact are read for each word, and
 the frequency of a more common word is estimated. Below that number the scores are exact.
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from math import log
 from typing import NamedTuple
 
 from sqlalchemy import (
@@ -24,6 +22,7 @@ from sqlalchemy import (
 )
 
 from memory.playbooks.store import filter_conditions
+from memory.relevance import K1, impact, inverse_frequency, tokenize
 from memory.tables import entries, playbook_words
 from memory.types import PlaybookContent, PlaybookFilter
 
@@ -31,24 +30,6 @@ MAX_PLAYBOOKS_PER_WORD = 1_000
 
 MIN_WEIGHT_SHARE = 0.01
 """Words below this share of the query's weight are skipped: nearly every playbook has them."""
-
-K1 = 1.2
-B = 0.75
-TYPICAL_LENGTH = 60.0
-"""Stands for BM25's average length. A constant keeps the impacts of one playbook independent of
-all others."""
-
-MAX_QUERY_WORDS = 24
-_MAX_WORD_LENGTH = 40
-_MAX_WORDS = 2_000
-_WORD = re.compile(r"[぀-ヿ㐀-鿿가-힣]|[^\W_]+")
-_COMMON_WORDS = (
-    "a an and are as at be by can do does for from has have how i if in into is it its me my of "
-    "on or our so that the their them then there these this to up was we what when where which "
-    "who will with you your"
-)
-_STOP_WORDS = frozenset(_COMMON_WORDS.split())
-_ENDINGS = (("ies", "y"), ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""), ("es", ""), ("s", ""))
 
 
 class WordMatches(NamedTuple):
@@ -94,10 +75,7 @@ def _weights(
     values = {f"word{number}": word for number, word in enumerate(query)}
     rows = connection.execute(_counted(len(query)), values)
     frequencies = {row.word: _frequency(row.number, row.last, last_key) for row in rows}
-    return {
-        word: (log(1 + (max(0, total - n) + 0.5) / (n + 0.5)), n > 0)
-        for word, n in frequencies.items()
-    }
+    return {word: (inverse_frequency(n, total), n > 0) for word, n in frequencies.items()}
 
 
 def _frequency(number: int, last: int | None, last_key: int) -> float:
@@ -142,17 +120,6 @@ def _count_of_word(number: int) -> "Select[tuple[str, int, int]]":
     ).select_from(first)
 
 
-def tokenize(text: str) -> list[str]:
-    """Return the word stems of a text; each Chinese, Japanese or Korean character is a word."""
-    found = _WORD.findall(text[: _MAX_WORDS * 10].lower())[:_MAX_WORDS]
-    return [_stem(word[:_MAX_WORD_LENGTH]) for word in found if word not in _STOP_WORDS]
-
-
-def query_words(text: str) -> list[str]:
-    """Return the first distinct word stems of a query."""
-    return list(dict.fromkeys(tokenize(text)))[:MAX_QUERY_WORDS]
-
-
 def word_impacts(content: PlaybookContent, lessons: Sequence[str] = ()) -> dict[str, float]:
     """Return each word of a playbook with the document's part of its BM25 score.
 
@@ -168,17 +135,5 @@ def word_impacts(content: PlaybookContent, lessons: Sequence[str] = ()) -> dict[
     for weight, text in weighted_texts:
         for word in tokenize(text):
             counts[word] += weight
-    length = B * counts.total() / TYPICAL_LENGTH
-    return {
-        word: round(count * (K1 + 1) / (count + K1 * (1 - B + length)), 4)
-        for word, count in counts.items()
-    }
-
-
-def _stem(word: str) -> str:
-    for ending, replacement in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
-            stem = word[: -len(ending)] + replacement
-            doubled = len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "lsz"
-            return stem[:-1] if doubled else stem.removesuffix("e")
-    return word.removesuffix("e") if len(word) > 3 else word
+    length = counts.total()
+    return {word: round(impact(count, length), 4) for word, count in counts.items()}

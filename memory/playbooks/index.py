@@ -22,8 +22,8 @@ from memory.database import exclusive_lock, read_transaction, write_transaction
 from memory.entries import IS_PLAYBOOK
 from memory.errors import StoreBusy, StoreCorrupt, StoreUnavailable
 from memory.playbooks import bm25
-from memory.playbooks.bm25 import query_words
 from memory.playbooks.store import filter_conditions
+from memory.relevance import query_words
 from memory.tables import (
     embedding_models,
     entries,
@@ -195,7 +195,7 @@ class PlaybookIndex:
         if self.model is not None:
             with write_transaction(self._engine) as connection:
                 embeddings.queue_missing(connection)
-        self._try(lambda index: self._rebuild(index, damaged=True))
+        self._try(self._rebuild)
 
     def reindex(self, progress: Progress | None = None) -> None:
         """Rebuild the vector index, and embed what the model in its present form has not."""
@@ -204,7 +204,7 @@ class PlaybookIndex:
         if vector is not None and self.model is not None:
             with write_transaction(self._engine) as connection:
                 embeddings.delete_other_vectors(connection, self.model, len(vector))
-        self._try(lambda index: self._rebuild(index, progress, damaged=not index.is_intact()))
+        self._try(lambda index: self._rebuild(index, progress))
 
     def vector_mismatches(self) -> Sequence[str]:
         """Return messages about stored vectors that do not compare with those of the model."""
@@ -325,7 +325,7 @@ class PlaybookIndex:
                     raise
                 self._warn("damaged", f"the vector index is damaged and is rebuilt: {error}")
                 self._rebuild_failed = True
-                self._rebuild(self._vectors, damaged=True)
+                self._rebuild(self._vectors)
                 result = use(self._vectors)
                 self._rebuild_failed = False
                 return result
@@ -335,11 +335,9 @@ class PlaybookIndex:
             self._warn("unavailable", f"searching by words only: {error}")
             return None
 
-    def _rebuild(
-        self, index: VectorIndex, progress: Progress | None = None, *, damaged: bool
-    ) -> None:
+    def _rebuild(self, index: VectorIndex, progress: Progress | None = None) -> None:
         with exclusive_lock(self._engine, "index"):
-            index.drop(damaged=damaged)
+            index.drop(everything=True)
         self._refresh(index, progress)
 
     def _refresh(

@@ -10,6 +10,7 @@ from memory.database import read_transaction
 from memory.playbooks import executions, store
 from memory.playbooks.index import IndexMatches, PlaybookIndex
 from memory.playbooks.usefulness import RecentOutcomes, result_group
+from memory.relevance import fuse_scores
 from memory.tables import entries
 from memory.types import (
     ArmRank,
@@ -37,10 +38,6 @@ DEPTH_FACTOR = 4
 
 MAX_FAILURES_SHOWN = 5
 """Failures that the rendering of a playbook names."""
-
-WORD_WEIGHT = 1.0
-"""Weight of the share of the query that the words match, against the similarity of the vectors;
-chosen on public data, see `docs/why/memory.md`."""
 
 _RATED = select(
     entries.c.key,
@@ -127,33 +124,6 @@ def failure_texts(connection: Connection, key: int) -> tuple[Observation, ...]:
     by_text = {one.text: one for one in reversed(found)}
     distinct = [one for one in found if by_text.pop(one.text, None)]
     return tuple(distinct[:MAX_FAILURES_SHOWN])
-
-
-def fuse_scores(
-    words: Sequence[tuple[int, float]],
-    vectors: Sequence[tuple[int, float]] | None,
-    *,
-    max_word_score: float,
-    max_distance: float,
-    word_weight: float = WORD_WEIGHT,
-) -> dict[int, float]:
-    """Combine BM25 scores and cosine distances to one relevance, 0 to 1, for each playbook.
-
-    It is the weighted mean of the similarity and of the share of the query that the words match.
-    That share is scaled by the ratio to the best share, so that playbooks with a part of the words
-    stand back behind one that has them all. A playbook missing in `vectors` is taken to be at
-    `max_distance`.
-    """
-    best = max((score for _, score in words), default=0.0)
-    matched = {key: score / best * (score / max_word_score) for key, score in words if best}
-    if vectors is None:
-        return matched
-    near = {key: min(1.0, max(0.0, 1 - distance)) for key, distance in vectors}
-    floor = max(0.0, 1 - max_distance)
-    return {
-        key: (near.get(key, floor) + word_weight * matched.get(key, 0.0)) / (1 + word_weight)
-        for key in near.keys() | matched.keys()
-    }
 
 
 def blend_confidence(

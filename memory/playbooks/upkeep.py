@@ -13,9 +13,10 @@ from memory.database import read_transaction, write_transaction
 from memory.entries import IS_PLAYBOOK
 from memory.errors import StaleUpdate
 from memory.playbooks import store
-from memory.playbooks.bm25 import query_words, word_impacts
+from memory.playbooks.bm25 import word_impacts
 from memory.playbooks.index import PlaybookIndex
 from memory.playbooks.write import index_texts, update_playbook
+from memory.relevance import query_words
 from memory.tables import (
     entries,
     entry_vectors,

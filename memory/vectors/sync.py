@@ -57,7 +57,7 @@ class IndexSync:
         """Embed texts that have no vector, while the model answers, and write all new changes."""
         indexed = index.last_change()
         if indexed > self._count(_LAST_NUMBER):
-            index.drop(damaged=False)  # the database was restored from a backup
+            index.drop(everything=False)  # the database was restored from a backup
             indexed = 0
         self.number_changes()
         self._write_changes(index, indexed)

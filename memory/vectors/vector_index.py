@@ -116,8 +116,11 @@ class VectorIndex(ABC):
         """Return whether the index can be opened without crashing this process."""
 
     @abstractmethod
-    def drop(self, *, damaged: bool) -> None:
-        """Delete the vectors of this store. If the index is `damaged`, delete all of it."""
+    def drop(self, *, everything: bool) -> None:
+        """Delete the vectors of this store and model, or all that are in the folder.
+
+        All: those of earlier models and versions, and what is damaged. They are made again.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -146,8 +149,8 @@ class ServedVectorIndex(VectorIndex):
     def is_intact(self) -> bool:
         return True  # damage crashes the server, not this process
 
-    def drop(self, *, damaged: bool) -> None:
-        del damaged  # the server's other data is not ours to delete
+    def drop(self, *, everything: bool) -> None:
+        del everything  # the server's other data is not ours to delete
         with self._open() as client:
             self._delete_collections(client)
 
@@ -183,8 +186,8 @@ class FolderVectorIndex(VectorIndex):
             # Only a graph, which Chroma makes from 1,000 vectors on, can crash a process.
             return not any(self._data.glob("*/data_level0.bin")) or self._probe()
 
-    def drop(self, *, damaged: bool) -> None:
-        if not damaged:
+    def drop(self, *, everything: bool) -> None:
+        if not everything:
             with suppress(VectorIndexCorrupt), self._open(writes=True) as client:
                 self._delete_collections(client)
                 return

@@ -1,7 +1,7 @@
 """The retrieval benchmark's questions are paraphrases: their words are not their answers'."""
 
 from benchmarks.memory.retrieval import PROCEDURES, read
-from memory.playbooks.bm25 import tokenize
+from memory.relevance import tokenize
 
 
 def test_no_question_shares_two_words_with_its_procedure() -> None:

@@ -167,7 +167,7 @@ def test_the_explanation_contains_no_markup_of_notes(own_home: Path) -> None:
     assert f"| `harness notes show {made.id}` |" in told
     assert "<script>" not in told
     assert "\\| &lt;script&gt;" in told
-    assert "notes by date, not by meaning: no embedding model is set" in told
+    assert "notes by words, then by date: no embedding model is set" in told
 
 
 def test_the_explanation_links_to_pages_without_their_token(own_home: Path) -> None:

@@ -105,10 +105,10 @@ def test_an_empty_task_falls_back_to_dates_and_says_so(book: Notebook, task: str
     book.add(NoteContent(text="a"))
     given = book.inject(ME, task)
     assert [note.text for note in given.notes] == ["a"]
-    assert given.reasons[0] == "notes by date, not by meaning: the task is empty"
+    assert given.reasons[0] == "notes by date: the task is empty"
 
 
-def test_an_outage_of_the_model_falls_back_to_dates_and_says_so(
+def test_an_outage_of_the_model_falls_back_to_words_and_says_so(
     book: Notebook, words: WordEmbedder
 ) -> None:
     book.add(NoteContent(text="a"))
@@ -116,17 +116,38 @@ def test_an_outage_of_the_model_falls_back_to_dates_and_says_so(
     words.down = True
     assert "does not answer" in book.inject(ME, "b").reasons[0]
     words.down = False
-    assert book.inject(ME, "c").reasons[0] == "notes by meaning"
+    assert book.inject(ME, "c").reasons[0] == "notes by meaning and words"
 
 
-def test_without_a_model_notes_are_chosen_by_date(
+def test_without_a_model_notes_are_chosen_by_words_and_then_by_date(
     open_book: Callable[..., AbstractContextManager[Notebook]],
 ) -> None:
     with open_book(embedder=None) as notebook:
-        notebook.add(NoteContent(text="a"))
-        given = notebook.inject(ME, "b")
-        assert [note.text for note in given.notes] == ["a"]
-        assert "no embedding model is set" in given.reasons[0]
+        for text in ("tidy the code", "bake bread", "paint the wall"):
+            notebook.add(NoteContent(text=text))
+        given = notebook.inject(ME, "tidying code")
+        assert [note.text for note in given.notes] == [
+            "tidy the code",
+            "paint the wall",
+            "bake bread",
+        ]
+        assert given.reasons[0] == "notes by words, then by date: no embedding model is set"
+
+
+def test_a_rare_word_outweighs_a_nearer_vector(
+    open_book: Callable[..., AbstractContextManager[Notebook]],
+) -> None:
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0, 0.1] if "kafka" in text else [1.0, 0.0] for text in texts]
+
+    near = Embedder(name="near", embed=lambda texts: embed([*texts]))
+    with open_book(embedder=near) as notebook:
+        notebook.add(NoteContent(text="restart the broker kafka-7 by its unit"))
+        for number in range(5):
+            notebook.add(NoteContent(text=f"about other things {number}"))
+        assert texts(notebook, "the broker does not answer", max_notes=1) == [
+            "restart the broker kafka-7 by its unit"
+        ]
 
 
 @pytest.fixture
@@ -146,10 +167,11 @@ def picky(
 
 def test_notes_without_a_vector_are_reported(picky: Notebook) -> None:
     picky.add(NoteContent(text="tidy the code with black"))
+    picky.add(NoteContent(text="paint it black"))
     given = picky.inject(ME, "tidy the code")
-    assert given.notes == ()
-    assert "1 have no vector yet" in given.reasons[0]
-    assert given.without_vector == 1
+    assert [note.text for note in given.notes] == ["tidy the code with black"]
+    assert given.reasons[0].endswith("2 have no vector yet: these by words only")
+    assert given.without_vector == 2
 
 
 def test_a_note_added_during_an_outage_of_the_model_is_embedded_by_the_next_process(
@@ -169,7 +191,11 @@ def test_a_constraint_needs_no_vector(picky: Notebook) -> None:
     picky.add(NoteContent(text="tidy the code with ruff"))
     picky.add(NoteContent(text="never publish names", type="Constraint"))
     picky.add(NoteContent(text="tidy the code with black"))
-    assert texts(picky) == ["never publish names", "tidy the code with ruff"]
+    assert texts(picky) == [
+        "never publish names",
+        "tidy the code with ruff",
+        "tidy the code with black",
+    ]
     assert texts(picky, max_notes=1) == ["tidy the code with ruff"]
     given = picky.inject(ME, "tidy the code")
     assert given.without_vector == 2
@@ -200,9 +226,9 @@ def test_vectors_of_another_length_are_replaced(
         assert texts(first) == ["tidy the code"]
     longer = WordEmbedder(length=96)
     with open_book(embedder=longer.embedder) as second:
-        assert texts(second) == []
+        assert second.inject(ME, "tidy the code").distances == {}
         second.index.reindex()
-        assert texts(second) == ["tidy the code"]
+        assert list(second.inject(ME, "tidy the code").distances.values()) == [pytest.approx(0.0)]
 
 
 def test_pending_revoked_and_expired_notes_are_not_injected(book: Notebook, clock: Clock) -> None:

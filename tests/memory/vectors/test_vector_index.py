@@ -139,8 +139,19 @@ def test_two_stores_in_one_home_have_separate_vectors(tmp_path: Path, words: Wor
             assert found(library, store.stem) == [(store.stem, {"words", "vectors"})]
             library.reindex()
     with open_library(stores[0], index=index, embedder=words.embedder) as library:
-        assert library.index.keys() == ({1}, set())
         assert found(library, "keys") == [("keys", {"words", "vectors"})]
+        assert library.index.keys() == ({1}, set())
+
+
+def test_reindex_removes_the_vectors_of_an_earlier_model(opened: Open, tmp_path: Path) -> None:
+    for name in ("earlier", "later"):
+        with opened(embedder=WordEmbedder(name=name).embedder) as library:
+            library.create(PlaybookContent(title=f"rotate {name} keys"))
+            library.reindex()
+            assert library.search(PlaybookQuery(text="rotate keys"))
+    (folder,) = tmp_path.rglob("chroma-*/")
+    with closing(sqlite3.connect(folder / "chroma.sqlite3")) as data:
+        assert data.execute("SELECT count(*) FROM collections").fetchone() == (3,)
 
 
 @pytest.mark.parametrize("damage", ["garbage", "no vectors"])
