@@ -22,13 +22,18 @@ def main() -> None:
     may_fork = "--debug" not in sys.argv and any(
         " ".join(sys.argv[1:end]) in FORKED for end in (2, 3)
     )
-    if may_fork:
-        execute_forked(sys.argv[1:])
-    try:
+    if not may_fork:
         execute_here()
-    finally:
-        if may_fork and "prefect" in sys.modules:  # the next command would import it again
-            start_server("app.forked", env)
+        return
+    execute_forked(sys.argv[1:])
+    from flows.host.fork_server import fast_exit
+
+    with fast_exit():
+        try:
+            execute_here()
+        finally:
+            if "prefect" in sys.modules:  # the next command would import it again
+                start_server("app.forked", env)
 
 
 def execute_here() -> None:
