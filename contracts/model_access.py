@@ -144,6 +144,8 @@ class ModelAccess:
     complete: Complete
     current_usage: Callable[[], AgentUsage]
     final_usage: Callable[[], AgentUsage]
+    context_tokens: int | None = None
+    """Tokens that the model can hold; None if that is not known."""
 
 
 OpenModelAccess = Callable[[TokenSpec], AbstractContextManager[ModelAccess]]

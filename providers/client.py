@@ -114,7 +114,8 @@ class Gateway:
     @contextmanager
     def _open_token(self, run_id: str, spec: TokenSpec) -> Iterator[ModelAccess]:
         absolute = replace(spec, model=with_absolute_script(spec.model))
-        token = str(self._admin("POST", f"/runs/{run_id}/tokens", asdict(absolute))["token"])
+        opened = self._admin("POST", f"/runs/{run_id}/tokens", asdict(absolute))
+        token, context = str(opened["token"]), opened["context"]
         wait_s = spec.bounds.wait_s if spec.bounds else 0.0
 
         def usage(method: str, path: str) -> AgentUsage:
@@ -126,6 +127,7 @@ class Gateway:
                 complete=lambda request: self._complete(token, request, wait_s),
                 current_usage=lambda: usage("GET", "/spent"),
                 final_usage=lambda: usage("GET", "/settled"),
+                context_tokens=context if isinstance(context, int) else None,
             )
         finally:
             usage("DELETE", "/tokens")

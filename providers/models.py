@@ -173,6 +173,12 @@ def max_output_tokens(model: str) -> int | None:
     return maximum if isinstance(maximum, int) else None
 
 
+def context_tokens(model: str) -> int | None:
+    """Return the tokens that the model can hold; None if unknown."""
+    maximum = None if is_local(model) else model_info(model).get("max_input_tokens")
+    return maximum if isinstance(maximum, int) else None
+
+
 def is_local(model: str) -> bool:
     """Return True for a model that costs nothing: of this machine, or scripted."""
     return model.partition("/")[0] in LOCAL_PROVIDERS

@@ -19,7 +19,7 @@ from contracts.model_access import AgentUsage, MakeGuard, TokenSpec
 from providers.account import Account, RequestRefused, RunAccount
 from providers.call_model import Sleep
 from providers.gateway_api import AGENT_USAGE, ERROR_HEADER, CheckModelRequest, RunTerms
-from providers.models import has_price
+from providers.models import context_tokens, has_price
 from providers.trajectory import Redact
 
 TOKEN_PREFIX = "hrn-"  # noqa: S105 - not a token, only what one begins with
@@ -140,7 +140,9 @@ def admin_routes(open_runs: OpenRuns, *, secret: str, check_model: CheckModel) -
 
     def open_token(request: Request, body: bytes) -> object:
         spec = _TOKEN_SPEC.validate_json(body)
-        return {"token": open_runs.open_token(request.path_params["run_id"], spec)}
+        token = open_runs.open_token(request.path_params["run_id"], spec)
+        is_replay = open_runs.account(token).run.terms.replay is not None  # needs no litellm
+        return {"token": token, "context": None if is_replay else context_tokens(spec.model)}
 
     def spent(request: Request, _: bytes) -> object:
         return _usage_json(open_runs.account(_token(request)).current_usage())

@@ -203,6 +203,9 @@ class Settings(BaseSettings):
     budget_tokens: int | None = Field(default=None, gt=0)
     """Tokens that all agents of a run may use together. None: five million if the price of a model
     is not known, else no limit."""
+    context_tokens: int | None = Field(default=None, ge=4000)
+    """Tokens that a conversation of the native agent may have. None: as many as litellm knows that
+    the model takes, and 128,000 for a model that it does not know."""
     allowed_blueprints: tuple[str, ...] = ()
     """Blueprints that the deployment `run-blueprint` may load besides installed ones: references
     or patterns, such as `/srv/blueprints/*.py:*` and `/srv/blueprints/*.md`."""

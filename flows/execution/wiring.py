@@ -225,7 +225,9 @@ def _agents(
                     spent_usd=used.cost_usd,
                     replay=replay,
                 )
-                made = _agents_behind_gateway(stack.enter_context(opened), bounds(request))
+                made = _agents_behind_gateway(
+                    stack.enter_context(opened), bounds(request), settings.context_tokens
+                )
             playbooks = stack.enter_context(tools(run_id))
             servers = partial(run_server, settings, docker, request, run_id, folder, tell)
             toolbox = stack.enter_context(host_tools(playbooks, servers))
@@ -245,7 +247,7 @@ def _agents(
 
 
 def _agents_behind_gateway(
-    run: "GatewayRun", bounds: GuardBounds | None
+    run: "GatewayRun", bounds: GuardBounds | None, context_tokens: int | None
 ) -> Mapping[str, MakeAgent]:
     """Return all agents by name. The first that works in a sandbox forwards its port to the
     gateway."""
@@ -281,7 +283,9 @@ def _agents_behind_gateway(
     return {
         "claude-code": lambda on_line: forwarding(claude_code(open_gate, on_line=on_line)),
         "pi": lambda on_line: forwarding(pi(open_gate, on_line=on_line)),
-        "native": lambda on_line: gateway_native_agent(open_gate, on_line=on_line),
+        "native": lambda on_line: gateway_native_agent(
+            open_gate, context_tokens=context_tokens, on_line=on_line
+        ),
         **{name: acp(name) for name, row in agent_rows().items() if row.command},
     }
 

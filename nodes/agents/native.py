@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
@@ -20,22 +20,18 @@ from nodes.agents.allowed_tools import (
     offered_toolbox,
     parse_allowed_tools,
 )
+from nodes.agents.context_window import ContextWindow
 from nodes.agents.native_tools import ToolContext
+from nodes.agents.stuck import StuckDetector
 from nodes.agents.tool_calls import ToolCallRunner, UsageMeter, has_json_object
 from nodes.agents.types import Agent, AgentResult, AgentTask, Conversation, OnLine, token_spec
 from nodes.text import one_line, truncate_middle
-
-MAX_BAD_TURNS = 5
-"""Turns in a row with only malformed or unknown calls, or with a truncated answer."""
-
-MAX_SAME_CALLS = 5
-"""Times in a row that a call returns the same result."""
 
 _CALL_TIMEOUT_S = 600.0
 _MAX_OUTPUT = 256 * 1024
 _MAX_CONTENT = 100_000
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
-_DURATION = re.compile(r"(?<!\d)\d+(\.\d+)?\s?(ms|s|seconds?)\b")
+_OUTPUTS = "/tmp/harness-output"  # noqa: S108 - in the sandbox, where /tmp is its own
 _EMPTY = "Your answer was empty. Call a tool, or say what you found and did."
 _WITHHELD = {"content_filter", "refusal"}
 _CUT_OFF = "Your answer was cut off at its longest. Go on in smaller pieces."
@@ -49,14 +45,19 @@ _TEMPLATES = Environment(
 def gateway_native_agent(
     open_access: OpenModelAccess,
     *,
+    context_tokens: int | None = None,
     on_line: OnLine = lambda _: None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Agent:
-    """Return the native agent with model calls through the gateway, whose guard checks first."""
+    """Return the native agent with model calls through the gateway, whose guard checks first.
+
+    `context_tokens` is the model's context. None: what the gateway knows of it.
+    """
 
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
         with open_access(token_spec(NATIVE, task)) as access:
-            return native_agent(access.complete, on_line=on_line, clock=clock)(task, sandbox)
+            tokens = context_tokens or access.context_tokens
+            agent = native_agent(access.complete, context_tokens=tokens, on_line=on_line)
+            return agent(task, sandbox)
 
     return work
 
@@ -64,6 +65,7 @@ def gateway_native_agent(
 def native_agent(
     complete: Complete,
     *,
+    context_tokens: int | None = None,
     guard: Guard = lambda _: Allowed(),
     on_line: OnLine = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
@@ -71,19 +73,21 @@ def native_agent(
     """Return an agent that runs its tool calls in the sandbox.
 
     A call runs if both the task's allowed tools and `guard` allow it. The model is told about
-    denied, malformed and failed calls; only an outage is raised.
+    denied, malformed and failed calls; only an outage is raised. The conversation is kept shorter
+    than `context_tokens`; None means the size of most models.
     """
 
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
         meter = UsageMeter(task.limits, clock, task.conversation)
         runner = ToolCallRunner(
             context=ToolContext(sandbox=sandbox, left_s=meter.left_s),
+            outputs=f"{_OUTPUTS}/{_NOT_IN_NAMES.sub('_', task.node)}",
             guards=(allowed_tools_guard(task.allowed_tools), guard),
             meter=meter,
             on_line=on_line,
             toolbox=task.toolbox,
         )
-        return _Loop(task, complete=complete, runner=runner).run()
+        return _Loop(task, context_tokens, complete=complete, runner=runner).run()
 
     return work
 
@@ -95,7 +99,14 @@ class _Stop(Exception):
 class _Loop:
     """The messages of one task, and the loop over turns."""
 
-    def __init__(self, task: AgentTask, *, complete: Complete, runner: ToolCallRunner) -> None:
+    def __init__(
+        self,
+        task: AgentTask,
+        context_tokens: int | None,
+        *,
+        complete: Complete,
+        runner: ToolCallRunner,
+    ) -> None:
         self._task = task
         self._complete = complete
         self._runner = runner
@@ -103,6 +114,7 @@ class _Loop:
         self._toolbox = offered_toolbox(task.toolbox, task.allowed_tools)
         host_tools = self._toolbox.tools if self._toolbox else ()
         self._tools = (*allowed_native_tools(task.allowed_tools), *host_tools)
+        self._window = ContextWindow(context_tokens, self._tools)
         conversation = task.conversation
         self._messages = list(conversation.messages if conversation else self._first_messages())
         if conversation and conversation.told:
@@ -155,6 +167,7 @@ class _Loop:
 
     def _ask(self) -> Reply:
         _stop_if(self._meter.reached())
+        self._make_room()
         request = ChatRequest(
             model=self._task.model,
             messages=(self._system_message(), *self._messages[1:]),
@@ -171,8 +184,25 @@ class _Loop:
             raise _Stop(reply.message.content)
         self._meter.count_turn(reply.usage)
         if reply.stop_reason == "context_window":
-            raise _Stop(f"the conversation has grown too long for {self._task.model!r}")
+            return self._ask_with_less(request)
+        self._window.count(request, reply)
         return reply
+
+    def _ask_with_less(self, request: ChatRequest) -> Reply:
+        """Call the model again with a shorter conversation, since its context is full."""
+        before = self._messages
+        self._window.overflowed(request)
+        self._make_room()
+        if self._messages == before:
+            raise _Stop(f"the conversation has grown too long for {self._task.model!r}")
+        return self._ask()
+
+    def _make_room(self) -> None:
+        """Leave out the oldest parts of the conversation before it fills the model's context."""
+        shorter = self._window.fitting(self._messages)
+        if shorter != self._messages:
+            self._messages = shorter
+            self._runner.on_line("the oldest parts of the conversation were left out")
 
     def _run_calls(self, message: Message) -> None:
         if message.content.strip():
@@ -233,40 +263,3 @@ def _provider_safe(message: Message) -> Message:
     )
     content = truncate_middle(message.content, _MAX_CONTENT)
     return replace(message, content=content, tool_calls=calls)
-
-
-@dataclass
-class StuckDetector:
-    """Counts repetitions. Each method returns the reason to stop the agent, or None."""
-
-    bad_turns: int = 0
-    empty_turns: int = 0
-    same_calls: int = 0
-    last_call: tuple[str, str, str] = ("", "", "")
-
-    def turn(self, *, bad: bool, why: str) -> str | None:
-        """Count a turn with content."""
-        self.empty_turns = 0
-        self.bad_turns = self.bad_turns + 1 if bad else 0
-        if self.bad_turns < MAX_BAD_TURNS:
-            return None
-        return f"{MAX_BAD_TURNS} turns in a row were invalid; the last one: {why}"
-
-    def empty_turn(self, stop_reason: str) -> str | None:
-        """Count a turn without content. The second one in a row stops the agent."""
-        self.empty_turns += 1
-        if self.empty_turns < 2:
-            return None
-        return f"the model gave an empty answer twice (stop reason {stop_reason!r})"
-
-    def call(self, call: ToolCall, result: str) -> str | None:
-        """Count a call. Results that differ only in durations are equal."""
-        this = (call.name, call.arguments, _DURATION.sub("", result))
-        self.same_calls = self.same_calls + 1 if this == self.last_call else 1
-        self.last_call = this
-        if self.same_calls < MAX_SAME_CALLS:
-            return None
-        return (
-            f"the model repeats itself: {call.name} {call.arguments[:200]} "
-            f"{MAX_SAME_CALLS} times in a row with the same result"
-        )

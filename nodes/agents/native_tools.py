@@ -1,8 +1,7 @@
 """The five tools of the native agent. Docstrings of the argument classes go to the model."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -11,10 +10,12 @@ from contracts.errors import SandboxFileError
 from contracts.sandbox import Command, ExecResult, Sandbox
 from contracts.tool import Tool, ToolCall
 from nodes.node_sandbox import discard_output
-from nodes.text import truncate_middle
 
 MAX_TOOL_OUTPUT = 30_000
-"""Characters of one tool's output that the model gets."""
+"""Characters of one tool's output that the model gets; it finds a longer one in a file."""
+
+_MAX_KEPT = 4 << 20
+"""Bytes of a command's output that are kept: its beginning and its end."""
 
 _MAX_LINE = 2000
 _BINARY_PROBE = 8192
@@ -32,7 +33,8 @@ class ToolContext:
     def run(self, *argv: str, timeout_s: float) -> ExecResult:
         """Run argv without live output, no longer than the agent's time limit."""
         timeout_s = max(0.1, min(timeout_s, self.left_s()))
-        return self.sandbox.exec(Command(argv=argv, timeout_s=timeout_s), discard_output)
+        command = Command(argv=argv, timeout_s=timeout_s, output_limit=_MAX_KEPT)
+        return self.sandbox.exec(command, discard_output)
 
 
 @dataclass(frozen=True)
@@ -147,11 +149,28 @@ class ReadFile(ToolArgs):
             raise ToolRefused(
                 f"{self.path!r} has {len(lines)} lines, line {self.offset} is past it"
             )
-        last = min(len(lines), self.offset - 1 + self.limit)
-        shown = islice(enumerate(lines, start=1), self.offset - 1, last)
-        text = "\n".join(f"{number}\t{line[:_MAX_LINE]}" for number, line in shown)
-        more = f"\n(lines {self.offset} to {last} of {len(lines)})" if last < len(lines) else ""
-        return ToolOutput(text + more, f"{last - self.offset + 1} lines")
+        shown = _numbered(lines[self.offset - 1 :][: self.limit], first=self.offset)
+        last = self.offset - 1 + len(shown)
+        more = f"(lines {self.offset} to {last} of {len(lines)}; offset={last + 1} gives more)"
+        text = "\n".join([*shown, more] if last < len(lines) else shown)
+        return ToolOutput(text, f"{len(shown)} lines")
+
+
+def _numbered(lines: Sequence[str], *, first: int) -> list[str]:
+    """Return as many lines with their numbers as one output may hold."""
+    numbered = (f"{number}\t{_shortened(line)}" for number, line in enumerate(lines, start=first))
+    shown, size = [], _MAX_LINE
+    for line in numbered:
+        size += len(line) + 1
+        if size > MAX_TOOL_OUTPUT:
+            break
+        shown.append(line)
+    return shown
+
+
+def _shortened(line: str) -> str:
+    left_out = len(line) - _MAX_LINE
+    return line if left_out <= 0 else f"{line[:_MAX_LINE]} [… {left_out} characters left out …]"
 
 
 class WriteFile(ToolArgs):
@@ -240,10 +259,9 @@ def run_tool(args: AnyArgs, context: ToolContext) -> ToolOutput:
         SandboxLost: an outage, which is not the model's concern.
     """
     try:
-        output = args.run(context)
+        return args.run(context)
     except (SandboxFileError, ToolRefused) as error:
-        output = ToolOutput(f"error: {error}", "error")
-    return replace(output, text=truncate_middle(output.text, MAX_TOOL_OUTPUT))
+        return ToolOutput(f"error: {error}", "error")
 
 
 def _ending(result: ExecResult) -> str:

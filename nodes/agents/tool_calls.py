@@ -9,6 +9,7 @@ from math import inf
 from pydantic import BaseModel, ValidationError
 
 from contracts.chat import Usage
+from contracts.errors import SandboxFileError
 from contracts.model_access import DENIED_TOOL, AgentUsage, describe_usage, limit_reached
 from contracts.run import DecisionCounts
 from contracts.tool import Allowed, Decision, Denied, Guard, Toolbox, ToolCall
@@ -122,6 +123,8 @@ class ToolCallRunner:
     """Runs tool calls that every guard allows."""
 
     context: ToolContext
+    outputs: str
+    """Folder in the sandbox for outputs that are too long for the conversation."""
     guards: Sequence[Guard]
     meter: UsageMeter
     on_line: OnLine
@@ -149,7 +152,21 @@ class ToolCallRunner:
         began = time.monotonic()
         output = run()
         self.on_line(tool_line(call.name, subject, output.note, time.monotonic() - began))
-        return ToolCallResult(output.text)
+        return ToolCallResult(self._shown(output.text))
+
+    def _shown(self, text: str) -> str:
+        """Return the text; of a long one the ends, and the file in which the agent finds all."""
+        if len(text) <= MAX_TOOL_OUTPUT:
+            return text
+        number = sum(self.meter.spent.tool_calls.values())
+        path = f"{self.outputs}/{number}.txt"
+        ends = truncate_middle(text, MAX_TOOL_OUTPUT)
+        try:
+            self.context.sandbox.write_file(path, text.encode(errors="replace"))
+        except SandboxFileError as error:
+            return f"{ends}\n(the whole output could not be kept: {error})"
+        lines = text.count("\n") + 1
+        return f"{ends}\n(all {lines} lines are in {path}: read or search that file)"
 
     def _prepared(self, call: ToolCall) -> tuple[str, Callable[[], ToolOutput]]:
         """Return the call's subject for the live line, and a function that runs the tool."""
@@ -159,7 +176,7 @@ class ToolCallRunner:
 
             def run_on_host() -> ToolOutput:
                 text = "error: too long" if too_long else toolbox.run(call)
-                return ToolOutput(truncate_middle(text, MAX_TOOL_OUTPUT), "done")
+                return ToolOutput(text, "done")
 
             return "", run_on_host
         if too_long:

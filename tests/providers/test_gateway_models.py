@@ -198,3 +198,8 @@ def test_max_tokens_is_limited_to_the_models_maximum(
         agent(MODEL).messages(stream=True, max_tokens=64_000, thinking={"type": "enabled"})
     assert served.requests[0]["max_tokens"] == 16384
     assert "thinking" not in served.requests[0]
+
+
+@pytest.mark.parametrize(("model", "tokens"), [("openai/gpt-4o", 128_000), ("ollama/qwen3", None)])
+def test_an_agent_is_told_the_models_context(agent: Open, model: str, tokens: int | None) -> None:
+    assert agent(model).access.context_tokens == tokens

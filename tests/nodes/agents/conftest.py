@@ -12,6 +12,7 @@ from sandbox.scripted import ScriptedSandbox
 def agents_have_a_folder_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scripted sandbox shares the machine's /tmp with those of tests beside this one."""
     monkeypatch.setattr("nodes.agents.cli._HOME", str(tmp_path / "agents"))
+    monkeypatch.setattr("nodes.agents.native._OUTPUTS", str(tmp_path / "outputs"))
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -245,6 +246,28 @@ def test_messages_of_ten_megabytes_are_truncated(play: Play, work_dir: Path) -> 
     assert not (work_dir / "f").exists()
     assert sum(len(m.content) for m in play.requests[-1].messages) < 200_000
     assert "too many" in play.told[0]
+
+
+def test_a_long_output_can_be_read_whole(play: Play) -> None:
+    play(bash("seq 100000"), {"content": "ok"})
+    shown = play.told[0]
+    assert shown.startswith("exit 0\n1\n2\n")
+    assert "characters left out" in shown
+    assert len(shown) < 31_000
+    found = re.search(r"\(all 100001 lines are in (\S+): read or search that file\)$", shown)
+    assert found is not None
+    play(calls(("read_file", {"path": found[1], "offset": 50_000, "limit": 2})), {"content": "ok"})
+    assert play.told[0].startswith("50000\t49999\n50001\t50000\n")
+
+
+def test_an_output_that_cannot_be_kept_is_shown_shortened(
+    play: Play, work_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodes.agents.native._OUTPUTS", str(work_dir / "file"))
+    (work_dir / "file").write_text("not a folder")
+    assert play(bash("seq 100000"), {"content": "ok"}).status == "success"
+    assert "characters left out" in play.told[0]
+    assert "(the whole output could not be kept: " in play.told[0]
 
 
 def test_a_full_context_window_is_a_failure(sandbox: ScriptedSandbox) -> None:
