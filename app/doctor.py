@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
+from contracts.chat import model_names
 from contracts.errors import HarnessError
 from flows.config.environment import config_file, environment
 from flows.config.settings import Settings, load_settings
@@ -111,5 +112,6 @@ def _worker(settings: Settings) -> str:
 
 
 def _model(settings: Settings) -> str:
-    check_key(settings.model, environment())
+    for model in model_names(settings.model):
+        check_key(model, environment())
     return settings.model

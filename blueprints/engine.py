@@ -209,6 +209,7 @@ def _merged(fixes: Sequence[NodeResult]) -> NodeResult:
         fixes[-1],
         duration_ms=sum(fix.duration_ms for fix in fixes),
         turns=sum(fix.turns for fix in fixes),
+        answers=dict(sum((Counter(fix.answers) for fix in fixes), Counter())),
         tool_calls=dict(sum((Counter(fix.tool_calls) for fix in fixes), Counter())),
         usage=reduce(Usage.__add__, (fix.usage for fix in fixes), Usage()),
         decisions=reduce(

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from nodes.agents.table import AgentName
+from nodes.model_names import ModelNames
 from nodes.types import DEFAULT_MAX_RETRIES, DEFAULT_MAX_TURNS
 
 Steps = str | dict[str, str]
@@ -39,8 +40,8 @@ class _AgentLimits(_Table):
 class AgentSettings(_AgentLimits):
     agent: AgentName | None = None
     """The run's agent if missing."""
-    model: str | None = None
-    """The run's model if missing."""
+    model: ModelNames | None = None
+    """The run's model if missing. Of several, the next is asked when one does not answer."""
 
 
 class AgentNode(AgentSettings, _AnyNode):

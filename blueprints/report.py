@@ -73,6 +73,7 @@ def _report(node: Node, ctx: RunContext) -> NodeReport:
         attempts=result.attempts,
         usage=result.usage,
         turns=result.turns,
+        answers=result.answers,
         tool_calls=result.tool_calls,
         decisions=result.decisions,
         tests=result.tests,

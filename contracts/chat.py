@@ -46,7 +46,7 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True)
 class ChatRequest:
-    """One model call. `model` is any litellm name, or `scripted/<file>`.
+    """One model call. `model` is any litellm name, or `scripted/<file>`, or several with commas.
 
     `response_schema` is the JSON Schema for the reply; some models ignore it.
     """
@@ -61,11 +61,29 @@ class ChatRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """The model's message, its usage, and the reason why the model stopped."""
+    """The model's message, its usage, and the reason why the model stopped.
+
+    `model` is the one that answered; empty if that is not known.
+    """
 
     message: Message
     usage: Usage = field(default_factory=Usage)
     stop_reason: str = "stop"
+    model: str = ""
+
+
+def model_names(model: str) -> tuple[str, ...]:
+    """Return the models of a text such as `anthropic/a, openai/b`.
+
+    The first one that answers is used; the others are for when it does not.
+    """
+    names = (name.strip() for name in model.split(","))
+    return tuple(dict.fromkeys(filter(None, names))) or (model,)
+
+
+def joined_models(models: str | Sequence[str]) -> str:
+    """Return the names as one text for `model_names`."""
+    return models if isinstance(models, str) else ", ".join(models)
 
 
 Complete = Callable[[ChatRequest], Reply]

@@ -56,7 +56,7 @@ class HostTools:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenSpec:
-    """Permissions and limits of a gateway token: one agent and one model.
+    """Permissions and limits of a gateway token: one agent, and one model or several with commas.
 
     `allowed_tools` uses the words of `nodes.agents.allowed_tools`; None allows every tool. Without
     `bounds` only the allowed tools are checked. A limit of None means no limit; the run's budget
@@ -111,11 +111,13 @@ def describe_usage(turns: int, usage: Usage) -> str:
 class AgentUsage:
     """Everything that was counted under one token.
 
-    `stopped` is the limit that was reached. `outage` is the reason why the last model call failed.
+    `answers` counts the turns by model. `stopped` is the limit that was reached. `outage` is the
+    reason why the last model call failed.
     """
 
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
+    answers: Mapping[str, int] = field(default_factory=dict)
     tool_calls: Mapping[str, int] = field(default_factory=dict)
     decisions: DecisionCounts = field(default_factory=DecisionCounts)
     stopped: str | None = None
@@ -126,6 +128,7 @@ class AgentUsage:
         return AgentUsage(
             turns=self.turns + later.turns,
             usage=self.usage + later.usage,
+            answers=dict(Counter(self.answers) + Counter(later.answers)),
             tool_calls=dict(Counter(self.tool_calls) + Counter(later.tool_calls)),
             decisions=self.decisions + later.decisions,
             stopped=later.stopped,

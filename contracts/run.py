@@ -53,7 +53,8 @@ class NodeResult:
 
     `output` is text for later nodes, prompts and people. Only validate nodes set `attempts`. Only
     parallel and compete nodes set `lanes`: the results of their inner nodes by name. `usage`,
-    `turns`, `tool_calls` (number of calls by tool) and `decisions` describe agents. `facts` are
+    `turns`, `answers` (turns by model), `tool_calls` (number of calls by tool) and `decisions`
+    describe agents. `facts` are
     for later nodes; agents cannot set them. `tests` are the results of the project's tests if the
     node ran them and their runner tells results by test. `lacks` is what the sandbox does not
     have, if that is why the node failed: programs, packages, package indexes, a display. `remark`
@@ -68,6 +69,7 @@ class NodeResult:
     lanes: Mapping[str, "NodeResult"] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
+    answers: Mapping[str, int] = field(default_factory=dict)
     tool_calls: Mapping[str, int] = field(default_factory=dict)
     decisions: DecisionCounts = field(default_factory=DecisionCounts)
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -144,6 +146,7 @@ class NodeReport:
     attempts: tuple[Attempt, ...] = ()
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
+    answers: Mapping[str, int] = field(default_factory=dict)
     tool_calls: Mapping[str, int] = field(default_factory=dict)
     decisions: DecisionCounts = field(default_factory=DecisionCounts)
     raised: bool = False

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
+from contracts.chat import joined_models
 from contracts.errors import BlueprintInvalid
 from contracts.run import NodeResult, NodeType, RunContext
 from contracts.sandbox import Sandbox
@@ -72,14 +73,15 @@ class Deterministic(_NodeBase):
 
 @dataclass(frozen=True, kw_only=True)
 class Agentic(_NodeBase):
-    """Give a prompt to an agent. `agent` and `model` default to the run's.
+    """Give a prompt to an agent. `agent` and `model` default to the run's. Of several models, the
+    next is asked when one does not answer.
 
     `allowed_tools=None` allows every tool; see `nodes.agents.allowed_tools` for the words.
     """
 
     prompt: MakePrompt
     agent: str | None = None
-    model: str | None = None
+    model: str | Sequence[str] | None = None
     allowed_tools: Sequence[str] | None = None
     max_turns: int = DEFAULT_MAX_TURNS
     max_tokens: int | None = None
@@ -90,6 +92,9 @@ class Agentic(_NodeBase):
         self.checks.function("prompt", self.prompt, "ctx", returns=str)
         if self.agent is not None and self.agent not in agent_rows():
             raise self.checks.wrong("agent", self.agent, f"one of {', '.join(agent_rows())}")
+        if isinstance(self.model, list | tuple) and self.model:
+            self.checks.each("model", self.model, str, "names of models")
+            object.__setattr__(self, "model", joined_models(self.model))
         if self.model is not None:
             self.checks.text("model", self.model)
         if self.allowed_tools is not None:
@@ -98,6 +103,10 @@ class Agentic(_NodeBase):
         self.checks.count("max_turns", self.max_turns, least=1)
         if self.max_tokens is not None:
             self.checks.count("max_tokens", self.max_tokens, least=1)
+
+    def model_or(self, default: str) -> str:
+        """Return the node's model, or several with commas; the default if it names none."""
+        return joined_models(self.model or default)
 
     def _check_tools(self, tools: Sequence[str]) -> None:
         self.checks.each("allowed_tools", tools, str, "words such as 'read'")

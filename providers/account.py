@@ -9,17 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from contracts.chat import Usage
+from contracts.chat import Usage, model_names
 from contracts.errors import ModelUnavailable
 from contracts.json import json_digest
 from contracts.model_access import INTERNAL_AGENT, AgentUsage, TokenSpec, limit_reached
 from contracts.run import DecisionCounts
 from contracts.tool import Decision, Denied, Guard, ToolCall
-from providers.call_model import RunModels, Sleep
+from providers.call_model import Answer, OnFailure, RunModels, Sleep
 from providers.denied_calls import DeniedCalls
 from providers.gateway_api import RunTerms
 from providers.litellm_stream import MAX_ARGUMENTS
-from providers.protocol import AnswerPart, ModelRequest
+from providers.protocol import ModelRequest
 from providers.scripted import SCRIPTED_PREFIX
 from providers.trajectory import Redact, Trajectory
 
@@ -57,18 +57,19 @@ class RunAccount:
         self.secrets = [secret for secret in terms.secrets if secret]
         self.trajectory = Trajectory(terms.trajectory, redact=lambda t: self._redact(redact(t)))
         self.ends_at = time.monotonic() + terms.ttl_s
-        self._models = RunModels(terms.prices, sleep=sleep, replies_given=terms.replies_given)
+        self.models = RunModels(terms.prices, sleep=sleep, replies_given=terms.replies_given)
         self._usage = Usage(cost_usd=terms.spent_usd)
         self._lock = threading.Lock()
 
-    def call(self, model: str, request: ModelRequest) -> Iterator[AnswerPart]:
-        """Call the model, or play the next reply of the trajectory that the run replays.
+    def call(self, model: str, request: ModelRequest, on_failure: OnFailure) -> Answer:
+        """Call a model, or play the next reply of the trajectory that the run replays.
 
         Raises:
             ModelUnavailable, OptionInvalid: as `RunModels.call`.
         """
         replay = self.terms.replay
-        return self._models.call(f"{SCRIPTED_PREFIX}{replay}" if replay else model, request)
+        names = (f"{SCRIPTED_PREFIX}{replay}",) if replay else model_names(model)
+        return self.models.call(names, request, on_failure)
 
     def add(self, usage: Usage) -> None:
         """Add the cost of one answer."""
@@ -98,6 +99,7 @@ class Turn:
     """One request to the model. It counts as a turn if `usage` is set when it ends."""
 
     usage: Usage | None = None
+    model: str = ""
     complete: bool = False
 
 
@@ -112,6 +114,7 @@ class Account:
     closed: threading.Event = field(default_factory=threading.Event)
     _permits: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=MAX_PERMITS))
     _usage: AgentUsage = field(default_factory=AgentUsage)
+    _answers: Counter[str] = field(default_factory=Counter)
     _calls: Counter[str] = field(default_factory=Counter)
     _outage: str | None = None
     _failures: int = 0
@@ -185,16 +188,17 @@ class Account:
             with self._lock:
                 self._in_flight -= 1
                 if turn.usage is not None:
-                    self._count(turn.usage, complete=turn.complete)
+                    self._count(turn, turn.usage)
                 self._lock.notify_all()
 
-    def _count(self, usage: Usage, *, complete: bool) -> None:
+    def _count(self, turn: Turn, usage: Usage) -> None:
         self._failures = 0
+        self._answers[turn.model] += 1
         self._usage = replace(
             self._usage,
             turns=self._usage.turns + 1,
             usage=self._usage.usage + usage,
-            outage=None if complete else self._usage.outage,
+            outage=None if turn.complete else self._usage.outage,
         )
         self.run.add(usage)
 
@@ -252,7 +256,11 @@ class Account:
     def current_usage(self) -> AgentUsage:
         """Return what was spent so far."""
         with self._lock:
-            return replace(self._usage, tool_calls=MappingProxyType(dict(self._calls)))
+            return replace(
+                self._usage,
+                answers=MappingProxyType(dict(self._answers)),
+                tool_calls=MappingProxyType(dict(self._calls)),
+            )
 
     def final_usage(self) -> AgentUsage:
         """Return what was spent once no request is under way, or after `SETTLE_TIMEOUT_S`."""

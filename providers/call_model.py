@@ -2,10 +2,13 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from email.utils import parsedate_to_datetime
 from itertools import chain
+from math import inf
 from types import MappingProxyType
+from typing import NamedTuple
 
 from contracts.chat import Usage
 from contracts.errors import ModelRefused, ModelUnavailable
@@ -26,6 +29,19 @@ from providers.scripted import ScriptedModel, is_scripted, read_script, script_p
 
 Sleep = Callable[[float], None]
 
+OnFailure = Callable[[str, ModelUnavailable], None]
+"""Is told that a model does not answer, and why, before the next one is asked."""
+
+_PATIENCE_S = 30.0
+"""Longest wait for a model to answer again while another one could be asked."""
+
+
+class Answer(NamedTuple):
+    """The parts of an answer, and the model that gives it."""
+
+    model: str
+    parts: Iterator[AnswerPart]
+
 
 class RunModels:
     """The models of one run. Its agents share one place in each script.
@@ -43,17 +59,45 @@ class RunModels:
         self._prices = prices
         self._sleep = sleep
         self._replies_given = replies_given
+        self._failed_at: dict[str, float] = {}
         self._scripted: dict[str, ScriptedModel] = {}
 
-    def call(self, model: str, request: ModelRequest) -> Iterator[AnswerPart]:
-        """Call a model; a scripted one answers with its next reply.
+    def call(
+        self, models: Sequence[str], request: ModelRequest, on_failure: OnFailure = lambda *_: None
+    ) -> Answer:
+        """Call the first of the models that answers; a scripted one answers with its next reply.
+
+        A model that does not answer is reported to `on_failure`, and is asked last from then on.
 
         Raises:
-            ModelUnavailable: as `call_model`, or the script has no reply left.
+            ModelRefused: a model refuses the request; no other is asked.
+            ModelUnavailable: as `call_model` of the last one, or a script has no reply left.
             OptionInvalid: the file of a scripted model is missing or malformed.
         """
+        if not request.stream:
+            request = replace(request, timeout_s=request.timeout_s / len(models))
+        *others, last = sorted(models, key=lambda model: self._failed_at.get(model, 0.0))
+        for model in others:
+            try:
+                return Answer(model, self._call(model, request, patience_s=_PATIENCE_S))
+            except ModelRefused:
+                raise
+            except ModelUnavailable as error:
+                on_failure(model, error)
+                self.avoid(model)
+        return Answer(last, self._call(last, request))
+
+    def avoid(self, model: str) -> None:
+        """Ask this model after the others from now on."""
+        self._failed_at[model] = time.monotonic()
+
+    def _call(
+        self, model: str, request: ModelRequest, *, patience_s: float = inf
+    ) -> Iterator[AnswerPart]:
         if not is_scripted(model):
-            return call_model(model, request, prices=self._prices, sleep=self._sleep)
+            return call_model(
+                model, request, prices=self._prices, sleep=self._sleep, patience_s=patience_s
+            )
         if model not in self._scripted:
             script = read_script(script_path(model))
             opened = ScriptedModel(script, replies_given=self._replies_given.get(model, 0))
@@ -62,11 +106,17 @@ class RunModels:
 
 
 def call_model(
-    model: str, request: ModelRequest, *, prices: Prices = NO_PRICES, sleep: Sleep = time.sleep
+    model: str,
+    request: ModelRequest,
+    *,
+    prices: Prices = NO_PRICES,
+    sleep: Sleep = time.sleep,
+    patience_s: float = inf,
 ) -> Iterator[AnswerPart]:
     """Call a provider's model, again after rate limits and passing failures.
 
-    All attempts together take at most about `request.timeout_s`. A conversation longer than
+    All attempts together take at most about `request.timeout_s`, and the waits between them
+    `patience_s`; a longer wait that the provider asks for is not begun. A conversation longer than
     the model's context gets an empty answer with the stop reason "context_window".
 
     Raises:
@@ -74,14 +124,16 @@ def call_model(
             are read: the answer broke off.
     """
     deadline = time.monotonic() + request.timeout_s
-    attempt = 0
+    attempt, waited_s = 0, 0.0
     while True:
         attempt += 1
         answer = _attempt(model, request, prices, max(1.0, deadline - time.monotonic()))
         if not isinstance(answer, Exception):
             return answer
         delay_s = retry_delay_s(answer, attempt)
-        if attempt > max_retries(answer) or time.monotonic() + delay_s > deadline:
+        waited_s += delay_s
+        is_late = waited_s > patience_s or time.monotonic() + delay_s > deadline
+        if attempt > max_retries(answer) or is_late:
             # Not chained to its cause: providers echo requests and parts of keys there.
             raise unavailable_error(model, answer, attempts=attempt)
         sleep(delay_s)
@@ -189,7 +241,6 @@ def _options(model: str, request: ModelRequest) -> dict[str, object]:
 CONTEXT_OVERFLOW = "context_window"
 """Stop reason of the empty reply to a conversation longer than the model's context."""
 
-_MAX_DELAY_S = 60.0
 _SECRET = re.compile(r"(?i)\b(?:sk|pk|rk|gsk|xai|AIza)[-_A-Za-z0-9*.]{6,}|bearer\s+\S+")
 _LITELLM_PREFIX = re.compile(r"^(?:litellm\.)?(?:\w+Error: )*(?:\w+Exception - )?")
 _KEY = "the key for {model!r} was refused: check it, and that it may use this model"
@@ -225,10 +276,15 @@ def max_retries(failure: Exception) -> int:
 def retry_delay_s(failure: Exception, attempt: int) -> float:
     """Return the delay that the provider asks for, else 1, 2, 4, 8, 16 seconds."""
     headers = getattr(failure, "litellm_response_headers", None) or {}
+    wanted = str(headers.get("retry-after", ""))
     try:
-        return min(_MAX_DELAY_S, max(0.0, float(headers.get("retry-after", ""))))
+        return max(0.0, float(wanted))
     except ValueError:
-        return min(_MAX_DELAY_S, 2.0 ** (attempt - 1))
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(wanted).timestamp() - time.time())
+    except ValueError:
+        return 2.0 ** (attempt - 1)
 
 
 def unavailable_error(model: str, failure: Exception, *, attempts: int) -> ModelUnavailable:

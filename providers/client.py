@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from contracts.chat import ChatRequest, Message, Reply
+from contracts.chat import ChatRequest, Message, Reply, model_names
 from contracts.errors import BadInput, HarnessError, ModelRefused, ModelUnavailable, OptionInvalid
 from contracts.model_access import (
     BUDGET_EXCEEDED,
@@ -199,8 +199,11 @@ class Gateway:
 
 
 def with_absolute_script(model: str) -> str:
-    """Return a scripted model with an absolute path: the gateway has another current folder."""
-    return f"{SCRIPTED_PREFIX}{script_path(model).absolute()}" if is_scripted(model) else model
+    """Return scripted models with absolute paths: the gateway has another current folder."""
+    return ", ".join(
+        f"{SCRIPTED_PREFIX}{script_path(name).absolute()}" if is_scripted(name) else name
+        for name in model_names(model)
+    )
 
 
 def _error(kind: str, message: str) -> HarnessError:
@@ -240,4 +243,5 @@ def _reply(content: bytes) -> Reply:
         message=message_from_openai(answer.choices[0].message),
         usage=replace(usage_from(usage), cost_usd=cost if isinstance(cost, float) else 0.0),
         stop_reason=answer.choices[0].finish_reason,
+        model=answer.model or "",
     )

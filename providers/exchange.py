@@ -20,6 +20,7 @@ from providers.models import cost_usd, litellm
 from providers.openai_messages import content_text, message_to_openai, usage_from
 from providers.protocol import (
     AnswerPart,
+    EndPart,
     ModelRequest,
     ReceivedAnswer,
     ToolCallPart,
@@ -61,13 +62,18 @@ def exchange(account: Account, request: ModelRequest) -> Generator[AnswerPart, N
         record.write_request()
         waited_s = 0.0
         try:
-            for part in account.run.call(account.spec.model, request):
+            answer = account.run.call(account.spec.model, request, record.write_failure)
+            record.model = answer.model
+            for part in answer.parts:
                 record.add(part)
                 if isinstance(part, ToolCallPart):
                     waited_s = yield from _guard_call(account, part.call, waited_s)
+                elif isinstance(part, EndPart):
+                    yield replace(part, model=answer.model)
                 else:
                     yield part
         except (ModelUnavailable, OptionInvalid) as error:
+            account.run.models.avoid(record.model)
             record.fail(error)
             raise
         finally:
@@ -141,7 +147,7 @@ def embed_exchange(account: Account, request: EmbeddingRequest) -> Embeddings:
         except ModelUnavailable as error:
             account.record_failure(str(error), may_retry=True)
             raise
-        turn.usage, turn.complete = embeddings.usage, True
+        turn.usage, turn.model, turn.complete = embeddings.usage, spec.model, True
     account.run.trajectory.write(
         "embedding",
         node=spec.node,
@@ -204,6 +210,7 @@ class _Record:
         self._account = account
         self._turn = turn
         self._request = request
+        self.model = account.spec.model
         self._answer = ReceivedAnswer(max_text=MAX_RECORDED_TEXT)
         self._started = time.monotonic()
         self._first_ms: int | None = None
@@ -228,6 +235,10 @@ class _Record:
         more = {"left_out": len(new) - _MAX_ENTRIES} if len(new) > _MAX_ENTRIES else {}
         self._write("request", messages=messages, tools=tools, **more)
 
+    def write_failure(self, model: str, error: ModelUnavailable) -> None:
+        """Write that a model did not answer and that another one is asked."""
+        self._write("fallback", model=model, why=str(error))
+
     def add(self, part: AnswerPart) -> None:
         """Remember a part of the answer."""
         if self._first_ms is None:
@@ -246,6 +257,7 @@ class _Record:
         if end is None:
             self._write_broken_answer()
             return
+        self._turn.model = self.model
         self._turn.usage, self._turn.complete = end.usage, True
         self._write(
             "reply",
@@ -263,7 +275,8 @@ class _Record:
         if answer.characters:
             # Providers bill the beginning of an answer too, also when nobody reads it.
             usage = estimated_usage(self._request.characters, answer.characters)
-            cost = cost_usd(account.spec.model, usage, account.run.terms.prices)
+            cost = cost_usd(self.model, usage, account.run.terms.prices)
+            self._turn.model = self.model
             usage = self._turn.usage = replace(usage, cost_usd=cost)
             message = {"message": message_to_openai(answer.message)}
         size = answer.characters
@@ -280,8 +293,8 @@ class _Record:
 
     def _write(self, kind: str, **fields: object) -> None:
         spec = self._account.spec
-        source = {"node": spec.node, "agent": spec.agent, "model": spec.model}
-        self._account.run.trajectory.write(kind, **source, **fields)
+        source = {"node": spec.node, "agent": spec.agent, "model": self.model}
+        self._account.run.trajectory.write(kind, **{**source, **fields})
 
 
 def _milliseconds_since(started: float) -> int:

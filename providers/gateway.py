@@ -30,6 +30,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from contracts.agents import NATIVE
+from contracts.chat import model_names
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
 from contracts.model_access import INTERNAL_AGENT
 from providers.account import Account, RequestRefused
@@ -163,7 +164,7 @@ def _answer(wire: WireFormat, account: Account, body: bytes) -> _Output:
 
 def _count_tokens(wire: WireFormat, account: Account, body: bytes) -> _Output:
     with account.free_request():
-        model, request = account.spec.model, wire.read_request(body)
+        model, request = model_names(account.spec.model)[0], wire.read_request(body)
         tokens = request.characters // 4
         if not is_scripted(model):
             tokens = litellm().token_counter(

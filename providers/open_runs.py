@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from contracts.chat import Usage
+from contracts.chat import Usage, model_names
 from contracts.errors import BadInput, HarnessError
 from contracts.model_access import AgentUsage, MakeGuard, TokenSpec
 from providers.account import Account, RequestRefused, RunAccount
@@ -142,7 +142,8 @@ def admin_routes(open_runs: OpenRuns, *, secret: str, check_model: CheckModel) -
         spec = _TOKEN_SPEC.validate_json(body)
         token = open_runs.open_token(request.path_params["run_id"], spec)
         is_replay = open_runs.account(token).run.terms.replay is not None  # needs no litellm
-        return {"token": token, "context": None if is_replay else context_tokens(spec.model)}
+        known = () if is_replay else map(context_tokens, model_names(spec.model))
+        return {"token": token, "context": min(filter(None, known), default=None)}
 
     def spent(request: Request, _: bytes) -> object:
         return _usage_json(open_runs.account(_token(request)).current_usage())
@@ -199,5 +200,5 @@ def _failed(message: str, kind: str, status: int) -> Response:
 
 
 def _usage_json(usage: AgentUsage) -> object:
-    plain = replace(usage, tool_calls=dict(usage.tool_calls))
+    plain = replace(usage, answers=dict(usage.answers), tool_calls=dict(usage.tool_calls))
     return AGENT_USAGE.dump_python(plain, mode="json")

@@ -72,6 +72,7 @@ class ChatAnswer(BaseModel, frozen=True, extra="ignore"):
     """A complete answer of a provider, and of the gateway."""
 
     choices: list[ChatChoice] = Field(min_length=1)
+    model: str | None = None
     usage: dict[str, object] | None = None
 
 

@@ -91,10 +91,11 @@ class ToolCallPart:
 
 @dataclass(frozen=True)
 class EndPart:
-    """Why the model stopped, and what the answer cost."""
+    """Why the model stopped, what the answer cost, and which model gave it, if that is known."""
 
     stop_reason: str
     usage: Usage
+    model: str = ""
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def _details(event: TrajectoryEvent) -> Iterator[str]:
             yield str(event.get("reason") or "")
         case "result":
             yield str(event.get("text"))[:200]
-        case "broken" | "unanswered":
+        case "broken" | "unanswered" | "fallback":
             yield from _message_details(as_mapping(event.get("message")))
             yield str(event.get("why") or "")
 

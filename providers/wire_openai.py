@@ -89,7 +89,7 @@ def response_body(parts: Iterator[AnswerPart], model: str) -> Json:
     """Return a complete answer as one JSON object."""
     message, end = collect(parts)
     choice = {"index": 0, "message": message_to_openai(message), "finish_reason": end.stop_reason}
-    head = _head(model, "chat.completion")
+    head = _head(end.model or model, "chat.completion")
     return {**head, "choices": [choice], "usage": _usage(end.usage)}
 
 

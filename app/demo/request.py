@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from blueprints.find import find_blueprint
+from contracts.chat import model_names
 from contracts.errors import ModelUnavailable
 from flows.config.environment import environment
 from flows.config.settings import Settings
@@ -39,7 +40,8 @@ def demo_request(repository: Path, settings: Settings) -> ResolvedRequest:
 
 def _model(settings: Settings) -> str:
     try:
-        check_key(settings.model, environment())
+        for model in model_names(settings.model):
+            check_key(model, environment())
     except ModelUnavailable:
         return f"scripted/{_FOLDER / 'replies.jsonl'}"
     return settings.model

@@ -113,6 +113,8 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def print_report(report: RunReport) -> None:
     """Print the report of a run in a few lines."""
+    from flows.runs.report import models_line
+
     seconds = report.total_duration_ms / 1000
     print_line(f"{report.blueprint} {report.run_id}: {report.status} in {seconds:.1f} s")
     for node in report.nodes:
@@ -130,7 +132,7 @@ def print_report(report: RunReport) -> None:
             print_line(f"checks: {report.checks}")
         print_line(f"diff: harness runs diff {report.run_id}")
     tokens = report.token_usage.total
-    print_line(f"model: {report.model}, {tokens} tokens, ${report.cost_usd:.4f}")
+    print_line(f"model: {models_line(report)}, {tokens} tokens, ${report.cost_usd:.4f}")
     if report.flow_run_url:
         print_line(f"in Prefect: {report.flow_run_url}")
 

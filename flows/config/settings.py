@@ -33,6 +33,7 @@ from flows.config.environment import (
 )
 from flows.config.mcp import McpServer, ServerName
 from nodes.agents.table import OwnAgent, set_own_agents
+from nodes.model_names import ModelNames
 from providers.gateway_api import Price
 from sandbox.spec import SandboxLimits
 
@@ -194,8 +195,9 @@ class Settings(BaseSettings):
     """Name of the gateway to models. Each name is a process with keys of its own."""
     home: Path = Path("~/.harness")
     """Folder of runs, repositories, databases and everything else that Harness stores."""
-    model: str = DEFAULT_MODEL
-    """Any litellm name, or `scripted/<file>`."""
+    model: ModelNames = DEFAULT_MODEL
+    """Any litellm name, or `scripted/<file>`. Of several, the next is asked when one does not
+    answer."""
     agent: str = "native"
     """Agent for agentic nodes, if neither the node nor the run names one."""
     budget_usd: float | None = Field(default=None, gt=0)

@@ -169,13 +169,11 @@ def _run_nodes(
         run_node = NodeRunner(
             sandbox,
             _after_installs(installs, run, with_notes(run_agent, notes, request, run_id)),
-            wrap=checkpoints.perform(make_wrapper(), request.model),
+            wrap=checkpoints.perform(make_wrapper()),
             listener=watch,
             redact=dependencies.redact,
             lane_hooks=LaneHooks(
-                wrap=lambda name, fork: checkpoints.perform_in_lane(
-                    make_wrapper(), request.model, name, fork
-                ),
+                wrap=lambda name, fork: checkpoints.perform_in_lane(make_wrapper(), name, fork),
                 saved_files=checkpoints.fork_of,
                 save_work=run.delivery.keep_lane,
             ),

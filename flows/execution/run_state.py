@@ -21,7 +21,7 @@ from flows.recall.playbooks import MemoryUnavailable
 from flows.runs.checkpoint import StartPoint, UsedBudget
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.home import EGRESS, TRAJECTORY, UNRECORDED, write_in_home
-from flows.runs.report import total_usage
+from flows.runs.report import fallback_notices, total_usage
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.run_record import read_record
 from flows.runs.runs import save_report
@@ -244,6 +244,7 @@ class RunState:
             again = f"`harness runs resume {self.ctx.run_id}` continues it"
             yield f"the run stopped before its last node: {again}"
         suspends = self._flow_run is not None and self._flow_run.suspends
+        yield from fallback_notices(self.folder / TRAJECTORY)
         yield from self.pending_approvals.notices(suspends=suspends)
         for branch in now.lost:
             yield f"the work of an agent that lost is in {now.base.bare}, branch {branch}"

@@ -21,6 +21,7 @@ from prefect.runtime import deployment, flow_run
 
 from blueprints.engine import RunListener
 from blueprints.types import Blueprint
+from contracts.chat import model_names
 from contracts.errors import HarnessError, RunNotFound
 from contracts.run import RunReport
 from flows.config.settings import load_settings
@@ -299,7 +300,7 @@ def tag_flow_run(request: ResolvedRequest) -> None:
         f"blueprint:{request.definition.name}",
         f"repo:{repo_name(request.repo)}",
         f"agent:{request.agent}",
-        f"model:{request.model}",
+        *(f"model:{name}" for name in model_names(request.model)),
     }
     with ignore_outage("the tags of the flow run"):
         get_client(sync_client=True).update_flow_run(flow_run.id, tags=sorted(tags))

@@ -121,7 +121,7 @@ class Checkpoint:
         spent += [talk.spent.usage for talk in self.talks.values()]
         replies = Counter(self.replies)
         for talk in self.talks.values():
-            replies[talk.model] += talk.spent.turns
+            replies.update(talk.spent.answers)
         return UsedBudget(
             self.spent_usd + sum(usage.cost_usd for usage in spent),
             dict(replies),

@@ -131,21 +131,21 @@ class Checkpoints:
         """Return the snapshot of an agent that was competing when the run stopped."""
         return self.current.forks.get(entrant)
 
-    def perform(self, perform: WrapNode, model: str) -> WrapNode:
+    def perform(self, perform: WrapNode) -> WrapNode:
         """Wrap `perform`: return the saved result of a finished node, save the result of any other.
 
-        `model` is the default model. A result is saved before any other part of the run sees it.
+        A result is saved before any other part of the run sees it.
         """
-        return self._perform(perform, model, lambda: _Place(self._files))
+        return self._perform(perform, lambda: _Place(self._files))
 
     def perform_in_lane(
-        self, perform: WrapNode, model: str, entrant: str, place: PersistentSandbox
+        self, perform: WrapNode, entrant: str, place: PersistentSandbox
     ) -> WrapNode:
         """Like `perform`, for a competing agent in its own fork, or a parallel node (no name)."""
         if not entrant:
-            return self._perform(perform, model, lambda: _Place(self._files, shared=True))
+            return self._perform(perform, lambda: _Place(self._files, shared=True))
         fork = _Place(SnapshotTracker(place, self.fork_of(entrant), self._ttl_s), entrant=entrant)
-        return self._perform(perform, model, lambda: fork)
+        return self._perform(perform, lambda: fork)
 
     def save(self, now: Checkpoint) -> None:
         """Write a new checkpoint atomically."""
@@ -165,18 +165,18 @@ class Checkpoints:
         if self.current.images or self.current.went_on:
             self._forget(())
 
-    def _perform(self, perform: WrapNode, model: str, place: "Callable[[], _Place]") -> WrapNode:
+    def _perform(self, perform: WrapNode, place: "Callable[[], _Place]") -> WrapNode:
         def perform_once(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
             def kept() -> NodeResult:
                 self._where[node.name] = place()
-                return self._save_result(node, execute(), model)
+                return self._save_result(node, execute())
 
             known = self.current.results.get(node.name)
             return known if known is not None else perform(node, kept)
 
         return perform_once
 
-    def _save_result(self, node: Node, result: NodeResult, model: str) -> NodeResult:
+    def _save_result(self, node: Node, result: NodeResult) -> NodeResult:
         place = self._where[node.name]
         with self._lock:
             now = self._with_files(place)
@@ -185,7 +185,7 @@ class Checkpoints:
                 replace(
                     now,
                     results={**now.results, node.name: result},
-                    replies=dict(Counter(now.replies) + _replies(node, result, model)),
+                    replies=dict(Counter(now.replies) + Counter(_answers(node, result))),
                     talks=_without(now.talks, node.name),
                     waiting=_without(now.waiting, node.name) | self._waiting(node, place),
                     forks={name: image for name, image in now.forks.items() if name not in over},
@@ -236,6 +236,6 @@ def _without(talks: Mapping[str, Conversation], node: str) -> dict[str, Conversa
     return {name: talk for name, talk in talks.items() if name != node}
 
 
-def _replies(node: Node, result: NodeResult, model: str) -> Counter[str]:
-    """Count the replies used by a node and the nodes inside it, by model."""
-    return Counter({node.model or model: result.turns} if isinstance(node, Agentic) else {})
+def _answers(node: Node, result: NodeResult) -> Mapping[str, int]:
+    """Return the replies that an agent used, by model. Nodes inside others count for themselves."""
+    return result.answers if isinstance(node, Agentic) else {}

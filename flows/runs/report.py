@@ -3,13 +3,14 @@
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from contracts.chat import Usage
+from contracts.chat import Usage, model_names
 from contracts.run import NodeReport, RunReport, SurfacedMemory
 from contracts.verdicts import Verdicts
 from nodes.text import code_block, strip_control_characters, truncate_middle
@@ -112,6 +113,15 @@ def tools_line(node: NodeReport) -> str:
     return ", ".join(f"{strip_control_characters(name)} {count}" for name, count in used)
 
 
+def models_line(report: RunReport) -> str:
+    """Return the model; of several, also how many replies each of them gave."""
+    answers = sum((Counter(node.answers) for node in report.nodes), Counter[str]())
+    if len(answers) < 2 and len(model_names(report.model)) < 2:
+        return report.model
+    counted = ", ".join(f"{count} by {name}" for name, count in answers.most_common())
+    return f"{report.model} (replies: {counted})"
+
+
 def _facts(report: RunReport) -> str:
     rows = {
         "run": report.run_id,
@@ -123,7 +133,7 @@ def _facts(report: RunReport) -> str:
         "base": report.base_commit,
         "commit": report.commit,
         "changes": str(report.diff_stat),
-        "agent and model": f"{report.agent}, {inert_line(report.model)}",
+        "agent and model": f"{report.agent}, {inert_line(models_line(report))}",
         "tokens": f"{report.token_usage.total} ({report.cost_usd:.4f} USD)",
         "time": f"{report.total_duration_ms / 1000:.1f} s",
         "notices": inert_line("; ".join(report.notices)),
@@ -194,6 +204,13 @@ def total_usage(trajectory: Path) -> Usage | None:
     found = (event.get("usage") for event in trajectory_events(trajectory, "reply", "broken"))
     usages = (usage_from(usage) for usage in found if isinstance(usage, Mapping))
     return sum(usages, Usage())
+
+
+def fallback_notices(trajectory: Path) -> tuple[str, ...]:
+    """Return one line for each model that did not answer, so that another one was asked."""
+    events = trajectory_events(trajectory, "fallback")
+    reasons = {str(event.get("model")): str(event.get("why")) for event in events}
+    return tuple(f"another model was asked: {why}" for why in reasons.values())
 
 
 def trajectory_events(trajectory: Path, *kinds: str) -> Iterator[Mapping[str, object]]:

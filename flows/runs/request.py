@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from blueprints.types import Blueprint
 from contracts.agents import AGENTS
+from contracts.chat import model_names
 from contracts.errors import BadInput, OptionInvalid
 from contracts.files import existing_path
 from memory.scope import ID_LIMIT, Scope, validate_scope
@@ -90,8 +91,8 @@ class RunRequest(BaseModel):
         default="",
         title="Model",
         max_length=500,
-        description="A litellm name such as anthropic/claude-sonnet-5-5, or scripted/FILE; the "
-        "configured one if empty.",
+        description="A litellm name such as anthropic/claude-sonnet-5-5, or scripted/FILE; several "
+        "with commas: the next is asked when one does not answer; the configured one if empty.",
     )
     push: bool = Field(
         default=False, title="Push", description="Push the branch if every node succeeded."
@@ -230,7 +231,9 @@ class ResolvedRequest(RunRequest):
     @property
     def models(self) -> set[str]:
         """Names of the models that agents may call; empty if no node needs an agent."""
-        return {node.model or self.model for node in self.agentic_nodes}
+        return {
+            name for node in self.agentic_nodes for name in model_names(node.model_or(self.model))
+        }
 
     @property
     def review_base(self) -> str | None:

@@ -241,6 +241,7 @@ class _AgentRun:
             output=self.activity.output,
             error=error,
             turns=spent.turns,
+            answers=dict(spent.answers),
             usage=spent.usage,
             duration_ms=round(self._elapsed_s * 1000),
             tool_calls=dict(spent.tool_calls),

@@ -182,7 +182,7 @@ class _Loop:
             raise ModelUnavailable(f"{error}; {self._meter.describe()}") from error
         if reply.stop_reason == BUDGET_EXCEEDED:
             raise _Stop(reply.message.content)
-        self._meter.count_turn(reply.usage)
+        self._meter.count_turn(reply)
         if reply.stop_reason == "context_window":
             return self._ask_with_less(request)
         self._window.count(request, reply)

@@ -78,7 +78,7 @@ def agent_runner(
             node=node.name,
             prompt=node.prompt(ctx),
             system="\n\n".join(filter(None, (ctx.rules, ctx.memory))),
-            model=node.model or ctx.model,
+            model=node.model_or(ctx.model),
             allowed_tools=allowed_tools,
             limits=AgentLimits(
                 turns=node.max_turns,

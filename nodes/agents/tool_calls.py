@@ -8,7 +8,7 @@ from math import inf
 
 from pydantic import BaseModel, ValidationError
 
-from contracts.chat import Usage
+from contracts.chat import Reply
 from contracts.errors import SandboxFileError
 from contracts.model_access import DENIED_TOOL, AgentUsage, describe_usage, limit_reached
 from contracts.run import DecisionCounts
@@ -42,8 +42,9 @@ class UsageMeter:
         self._started = clock() - before.elapsed_s
         self.spent = before.spent
 
-    def count_turn(self, usage: Usage) -> None:
-        self.spent += AgentUsage(turns=1, usage=usage)
+    def count_turn(self, reply: Reply) -> None:
+        answers = {reply.model: 1} if reply.model else {}
+        self.spent += AgentUsage(turns=1, usage=reply.usage, answers=answers)
 
     def count_call(self, tool: str) -> None:
         self.spent += AgentUsage(tool_calls={tool: 1})
@@ -80,6 +81,7 @@ class UsageMeter:
             output=output,
             error=error,
             turns=self.spent.turns,
+            answers=dict(self.spent.answers),
             usage=self.spent.usage,
             duration_ms=round(self.elapsed_s * 1000),
             tool_calls=dict(self.spent.tool_calls),

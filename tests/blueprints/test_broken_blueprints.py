@@ -86,6 +86,8 @@ def refused(file: Path) -> str:
         ("agentic('a', '', prompt=prompt, allowed_tools='read')", "'a' has allowed_tools='read'"),
         ("agentic('a', '', prompt=prompt, allowed_tools=['rd'])", "'a' has an unknown allowed"),
         ("agentic('a', '', prompt=prompt, model=5)", "node 'a' has model=5: it must be text"),
+        ("agentic('a', '', prompt=prompt, model=[])", r"node 'a' has model=\[\]: it must be text"),
+        ("agentic('a', '', prompt=prompt, model=[5])", "node 'a' has 5 in model: give names of"),
         ("validate('a', '', steps=[work], on_failure=fix)", "node 'a' has <function .* in steps"),
         (
             "validate('a', '', steps=[step('s', work)], on_failure=deterministic('b', '', work))",

@@ -53,7 +53,7 @@ nodes:
   - name: headers
     description: Add the headers
     agent: native
-    model: scripted/x
+    model: [scripted/x, scripted/y]
     tools: [read]
     max_turns: 9
     max_tokens: 1000
@@ -121,7 +121,7 @@ def test_markdown_and_python_give_the_same_blueprint() -> None:
                 "Add the headers",
                 prompt=prompt_text(shared, HEADERS),
                 agent="native",
-                model="scripted/x",
+                model=["scripted/x", "scripted/y"],
                 allowed_tools=["read"],
                 max_turns=9,
                 max_tokens=1000,

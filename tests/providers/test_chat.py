@@ -3,6 +3,8 @@
 import socket
 import subprocess
 import sys
+import time
+from email.utils import formatdate
 from pathlib import Path
 
 import pytest
@@ -38,9 +40,13 @@ def delays() -> list[float]:
     return []
 
 
-def ask_openai(monkeypatch: pytest.MonkeyPatch, url: str, delays: list[float]) -> Reply:
+def ask_openai(
+    monkeypatch: pytest.MonkeyPatch, url: str, delays: list[float], timeout_s: float = 20
+) -> Reply:
     monkeypatch.setenv("OPENAI_API_BASE", url)
-    request = ChatRequest(model="openai/gpt-4o", messages=[HELLO], timeout_s=20, tools=[BASH])
+    request = ChatRequest(
+        model="openai/gpt-4o", messages=[HELLO], timeout_s=timeout_s, tools=[BASH]
+    )
     return complete(request, sleep=delays.append)
 
 
@@ -159,6 +165,15 @@ def test_retry_after_is_obeyed(monkeypatch: pytest.MonkeyPatch, delays: list[flo
     assert delays == [7.0]
 
 
+def test_retry_after_may_be_a_date(monkeypatch: pytest.MonkeyPatch, delays: list[float]) -> None:
+    moment = formatdate(time.time() + 300, usegmt=True)
+    with provider(
+        error(503, "away", **{"retry-after": moment}), openai_answer({"content": "hi"})
+    ) as served:
+        ask_openai(monkeypatch, served.url, delays, timeout_s=600)
+    assert [200 < delay_s <= 300 for delay_s in delays] == [True]
+
+
 def test_a_permanent_rate_limit_ends_after_6_attempts(
     monkeypatch: pytest.MonkeyPatch, delays: list[float]
 ) -> None:
@@ -246,7 +261,7 @@ def test_a_scripted_model_costs_no_import_of_litellm(tmp_path: Path) -> None:
         "from providers.protocol import ModelRequest, collect\n"
         f"model = 'scripted/{script}'\n"
         "check_model(model, {})\n"
-        "message, _ = collect(RunModels().call(model, ModelRequest(messages=[])))\n"
+        "message, _ = collect(RunModels().call([model], ModelRequest(messages=[])).parts)\n"
         "print(message.content)\n"
         "print('litellm' in sys.modules)\n"
     )

@@ -119,6 +119,6 @@ def test_conversations_of_one_run_share_the_script(script: Path) -> None:
     write(script, {"content": "one"}, {"content": "two"})
     model, ask = f"scripted/{script}", model_request(ASK)
     run, other_run = RunModels(), RunModels()
-    said = [collect(run.call(model, ask))[0].content for _ in range(2)]
+    said = [collect(run.call([model], ask).parts)[0].content for _ in range(2)]
     assert said == ["one", "two"]
-    assert collect(other_run.call(model, ask))[0].content == "one"
+    assert collect(other_run.call([model], ask).parts)[0].content == "one"
