@@ -2,7 +2,8 @@
 
 import json
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from contracts.model_access import (
 )
 from providers.embed import EmbeddingAnswer, EmbeddingRequest
 from providers.gateway_api import AGENT_USAGE, ERROR_HEADER, RunTerms
+from providers.models import needs_litellm
 from providers.openai_messages import (
     ChatAnswer,
     message_from_openai,
@@ -33,9 +35,12 @@ if TYPE_CHECKING:
     import httpx
 
 _GATEWAY_TIMEOUT_S = 300.0
-"""How much longer than the model a request waits. Long, because the gateway imports litellm for
-its first one, which takes minutes on a busy machine; if its process ends, the request fails at
-once."""
+"""How much longer than the model a request waits. Long, because the machine may be busy; if the
+gateway's process ends, the request fails at once."""
+
+_FIRST_LINE_S = 3.0
+_LINE_EVERY_S = 30.0
+_POLL_S = 0.2
 
 
 class _BudgetExceeded(ModelUnavailable):
@@ -45,13 +50,17 @@ class _BudgetExceeded(ModelUnavailable):
 class Gateway:
     """The gateway at `url`, such as `http://127.0.0.1:4180`. Thread-safe.
 
-    It connects at its first request. `secret` opens the admin API: runs and tokens.
+    It connects at its first request. `secret` opens the admin API: runs and tokens. `say` gets a
+    line when a caller waits for more than 3 s for the gateway to be ready.
     """
 
-    def __init__(self, url: str, secret: str = "") -> None:
+    def __init__(
+        self, url: str, secret: str = "", *, say: Callable[[str], None] = lambda _: None
+    ) -> None:
         import httpx  # takes 60 ms, which `harness --help` does not need
 
         self.url = url
+        self._say = say
         self._client = httpx.Client(
             transport=httpx.HTTPTransport(
                 limits=httpx.Limits(max_connections=None),
@@ -93,6 +102,7 @@ class Gateway:
         Raises:
             OptionInvalid, ModelUnavailable: the model cannot answer at the gateway.
         """
+        self._wait_until_loaded(model)
         body = {"model": with_absolute_script(model)}
         return self._admin("POST", "/models", body).get("priced") is True
 
@@ -107,14 +117,16 @@ class Gateway:
         absolute = {"trajectory": terms.trajectory.absolute(), "replies_given": given}
         self._admin("POST", "/runs", terms.model_copy(update=absolute).model_dump(mode="json"))
         try:
-            yield lambda spec: self._open_token(terms.run_id, spec)
+            yield lambda spec: self._open_token(terms, spec)
         finally:
             self._admin("DELETE", f"/runs/{terms.run_id}")
 
     @contextmanager
-    def _open_token(self, run_id: str, spec: TokenSpec) -> Iterator[ModelAccess]:
+    def _open_token(self, terms: RunTerms, spec: TokenSpec) -> Iterator[ModelAccess]:
+        if terms.replay is None:
+            self._wait_until_loaded(spec.model)
         absolute = replace(spec, model=with_absolute_script(spec.model))
-        opened = self._admin("POST", f"/runs/{run_id}/tokens", asdict(absolute))
+        opened = self._admin("POST", f"/runs/{terms.run_id}/tokens", asdict(absolute))
         token, context = str(opened["token"]), opened["context"]
         wait_s = spec.bounds.wait_s if spec.bounds else 0.0
 
@@ -131,6 +143,20 @@ class Gateway:
             )
         finally:
             usage("DELETE", "/tokens")
+
+    def _wait_until_loaded(self, models: str) -> None:
+        """Wait until the gateway has imported litellm, if one of the models needs it.
+
+        That takes 4 s, and minutes on a busy machine.
+        """
+        began = time.monotonic()
+        next_line_s = _FIRST_LINE_S
+        while needs_litellm(models) and not self._admin("POST", "/litellm")["loaded"]:
+            waited_s = time.monotonic() - began
+            if waited_s >= next_line_s:
+                next_line_s += _LINE_EVERY_S
+                self._say(f"the gateway is still loading litellm ({waited_s:.0f} s)")
+            time.sleep(_POLL_S)
 
     def _complete(self, token: str, request: ChatRequest, wait_s: float) -> Reply:
         timeout_s = request.timeout_s + wait_s

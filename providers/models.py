@@ -4,11 +4,12 @@ import gc
 import logging
 import os
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import cast
 
-from contracts.chat import Usage
+from contracts.chat import Usage, model_names
 from contracts.errors import ModelUnavailable, OptionInvalid
 from providers.gateway_api import NO_PRICES, Price, Prices
 from providers.scripted import is_scripted, read_script, script_path
@@ -34,6 +35,12 @@ def litellm() -> ModuleType:
     gc.collect()
     gc.freeze()  # a full collection of litellm's objects stops all threads for 0.2 s
     return cast(ModuleType, module)  # litellm ships no usable types, so mypy sees Any
+
+
+@cache
+def litellm_import() -> Future[ModuleType]:
+    """Begin to import litellm in a thread, so that requests need not wait for it later."""
+    return ThreadPoolExecutor(1, thread_name_prefix="litellm").submit(litellm)
 
 
 LOCAL_PROVIDERS = frozenset(
@@ -182,6 +189,11 @@ def context_tokens(model: str) -> int | None:
 def is_local(model: str) -> bool:
     """Return True for a model that costs nothing: of this machine, or scripted."""
     return model.partition("/")[0] in LOCAL_PROVIDERS
+
+
+def needs_litellm(models: str) -> bool:
+    """Return True if the gateway needs litellm to check, price or call one of the models."""
+    return not all(map(is_local, model_names(models)))
 
 
 def _list_price(info: Mapping[str, object]) -> Price:

@@ -14,12 +14,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from contracts.chat import Usage, model_names
-from contracts.errors import BadInput, HarnessError
+from contracts.errors import BadInput, HarnessError, ModelUnavailable
 from contracts.model_access import AgentUsage, MakeGuard, TokenSpec
 from providers.account import Account, RequestRefused, RunAccount
 from providers.call_model import Sleep
 from providers.gateway_api import AGENT_USAGE, ERROR_HEADER, CheckModelRequest, RunTerms
-from providers.models import context_tokens, has_price
+from providers.models import context_tokens, has_price, litellm_import
 from providers.trajectory import Redact
 
 TOKEN_PREFIX = "hrn-"  # noqa: S105 - not a token, only what one begins with
@@ -154,6 +154,13 @@ def admin_routes(open_runs: OpenRuns, *, secret: str, check_model: CheckModel) -
     def close_token(request: Request, _: bytes) -> object:
         return _usage_json(open_runs.close_token(_token(request)))
 
+    def load_litellm(_: Request, __: bytes) -> object:
+        loading = litellm_import()
+        error = loading.exception() if loading.done() else None
+        if error is not None:
+            raise ModelUnavailable(f"litellm cannot be imported: {error}") from error
+        return {"loaded": loading.done()}
+
     def check(_: Request, body: bytes) -> object:
         model = CheckModelRequest.model_validate_json(body).model
         check_model(model)
@@ -169,6 +176,7 @@ def admin_routes(open_runs: OpenRuns, *, secret: str, check_model: CheckModel) -
         route("/spent", "GET", spent),
         route("/settled", "GET", settled),
         route("/tokens", "DELETE", close_token),
+        route("/litellm", "POST", load_litellm),
         route("/models", "POST", check),
     ]
 

@@ -1,5 +1,6 @@
 """Labels that identify a process beyond the reuse of its pid."""
 
+import os
 from pathlib import Path
 
 
@@ -24,6 +25,12 @@ def pid_of(label: str) -> int:
     return int(label.split(":")[-2])
 
 
+def processor_s(pid: int) -> float:
+    """Return the seconds of processor time that a process has used; 0 if it has exited."""
+    used = _stat(pid)[11:13]
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+
+
 def _machine() -> str:
     try:
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -34,9 +41,14 @@ def _machine() -> str:
 
 def _start_time(pid: int) -> str:
     """Return the clock ticks from boot to the start of `pid`; `-` if it has exited."""
+    fields = _stat(pid)
+    return "-" if not fields or fields[0] == "Z" else fields[19]
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat from the process state on; none if it has exited."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return "-"
-    state, *rest = stat.rpartition(")")[2].split()
-    return "-" if state == "Z" else rest[18]
+        return []
+    return stat.rpartition(")")[2].split()

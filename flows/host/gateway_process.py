@@ -22,7 +22,7 @@ from nodes.text import make_redactor
 from policy.guard.approval_guard import ApprovalGuard
 from policy.guard.guard import AgentGuard, combined_guard
 from providers.gateway import gateway_app, serve
-from providers.models import check_model
+from providers.models import check_model, litellm_import, needs_litellm
 from providers.open_runs import OpenRuns
 from sandbox.process_label import has_exited
 
@@ -39,7 +39,9 @@ _IDLE_POLLS = 3
 def main(port: str, secret_file: Path, home: Path) -> None:
     """Serve until SIGTERM, until the home has another secret, or until a successor has all runs."""
     secret = secret_file.read_text()
-    load_settings()  # which may name agents
+    settings = load_settings()  # which may name agents
+    if needs_litellm(settings.model):
+        litellm_import()
     open_runs = OpenRuns(
         make_guard=partial(guard_for_terms, approvals=cached_approvals(home)),
         redact=make_redactor(environment()),

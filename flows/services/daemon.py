@@ -33,7 +33,7 @@ from contracts.files import write_atomically
 from flows.config.environment import environment
 from flows.services.local_http import owns_port
 from nodes.text import make_redactor
-from sandbox.process_label import process_label
+from sandbox.process_label import process_label, processor_s
 
 STOP_TIMEOUT_S = 15.0
 """After SIGTERM, and once more after SIGKILL."""
@@ -52,6 +52,9 @@ _PACKAGES = (
 
 _ATTEMPTS = 3
 _REPORT_EVERY_S = 30.0
+_WORKING = 0.01
+"""Part of the time that a process uses the processor if it works; one that only waits uses less."""
+
 _LOG_TAIL = 1000
 """Bytes of a log that an error shows."""
 
@@ -116,8 +119,11 @@ class Daemon:
     """A busy process of another version gets a successor beside it. It must end by itself once
     its `successor_marker` exists and it is not used any more."""
     start_timeout_s: float = 300.0
-    """Give up a process that has not answered by then. The first Prefect server of an environment
-    makes its database: 13 s on an idle machine of two cores, minutes on an overloaded one."""
+    """Give up a process that has not answered by then, unless it has used the processor. The first
+    Prefect server of an environment makes its database: 13 s on an idle machine of two cores,
+    minutes on an overloaded one."""
+    report_after_s: float = 30.0
+    """Say after so many seconds, and then every 30, that it is still starting."""
     unavailable: type[Unavailable] = Unavailable
     """The error to raise when it does not start."""
 
@@ -217,10 +223,16 @@ class Daemon:
         )
 
     def _wait_for_answer(self, running: RunningDaemon) -> bool:
-        """Wait while it lives, up to `start_timeout_s`; return True once it answers."""
+        """Wait while it lives and works; return True once it answers."""
         began = monotonic()
-        next_report = began + _REPORT_EVERY_S
-        while running.alive and (now := monotonic()) < began + self.start_timeout_s:
+        next_report = began + self.report_after_s
+        limit, used_s = began + self.start_timeout_s, 0.0
+        while running.alive:
+            if (now := monotonic()) >= limit:
+                before_s, used_s = used_s, processor_s(running.pid)
+                if used_s - before_s < _WORKING * self.start_timeout_s:
+                    return False
+                limit += self.start_timeout_s
             if self.healthy(running.url) and owns_port(running.pid, running.url):
                 return True
             if now >= next_report:

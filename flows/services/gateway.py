@@ -64,6 +64,7 @@ def gateway_daemon(settings: Settings) -> Daemon:
         version=lambda: _version(settings),
         idle=lambda url: _open_runs(url) == 0,
         drains=True,
+        report_after_s=3.0,
         unavailable=ModelUnavailable,
     )
 
@@ -94,7 +95,7 @@ def connect(settings: Settings) -> "closing[Gateway]":
         ModelUnavailable: it ended or did not answer; the message names its log.
     """
     running = gateway_daemon(settings).up()
-    return closing(Gateway(running.url, secret(settings)))
+    return closing(Gateway(running.url, secret(settings), say=_say))
 
 
 @contextmanager
@@ -212,6 +213,11 @@ def embed_through_gateway(
             return run.gateway.embed(gate.token, request)
 
     return embed
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _open_runs(url: str) -> int | None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from stat import S_IMODE
 
@@ -172,6 +173,18 @@ def test_a_process_that_does_not_answer_in_time_is_stopped(small: Daemon, progra
     assert silent.status() is None
 
 
+def test_a_process_that_still_works_at_the_limit_is_waited_for(
+    small: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def launch() -> Launch:
+        argv = (sys.executable, "-c", SLOW_TO_BIND, "1", str(port := local_http.free_port()))
+        return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
+
+    seconds = count(1.0)
+    monkeypatch.setattr(daemon, "processor_s", lambda _: next(seconds))
+    assert replace(small, launch=launch, start_timeout_s=0.1).up().answered
+
+
 def test_a_slow_start_is_reported(
     small: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,8 +192,7 @@ def test_a_slow_start_is_reported(
         argv = (sys.executable, "-c", SLOW_TO_BIND, "1", str(port := local_http.free_port()))
         return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
 
-    monkeypatch.setattr(daemon, "_REPORT_EVERY_S", 0.3)
-    assert replace(small, launch=launch).up().answered
+    assert replace(small, launch=launch, report_after_s=0.3).up().answered
     assert re.search(r"the small server is still starting \(\d+ s\)\n", capsys.readouterr().err)
 
 

@@ -233,3 +233,13 @@ def test_an_exceeded_budget_says_what_was_spent(settings: Settings, model: Model
         complete(ask(name))
         with pytest.raises(BudgetExceeded, match=r"budget exceeded: \$0\.0200 of \$0\.01, 5 tok"):
             complete(ask(name))
+
+
+@pytest.mark.usefixtures("from_nothing")
+def test_the_gateway_of_a_providers_model_imports_litellm_when_it_starts(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_MODEL", "ollama/qwen3, openai/gpt-4o")
+    running = gateway.gateway_daemon(settings).up()
+    maps = Path(f"/proc/{running.pid}/maps")
+    wait_until(lambda: "tiktoken" in maps.read_text())  # a library that only litellm imports
