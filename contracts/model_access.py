@@ -16,6 +16,8 @@ DENIED_TOOL = "denied"
 BUDGET_EXCEEDED = "budget_exceeded"
 """Stop reason of a reply that the gateway made without the model because a limit was reached."""
 
+_WITHHELD = ("content_filter", "refusal")
+
 INTERNAL_AGENT = "harness"
 """Agent name for model calls by Harness itself. Their tool calls pass no guard in the gateway."""
 
@@ -107,12 +109,19 @@ def describe_usage(turns: int, usage: Usage) -> str:
     return f"spent {turns} turns, {usage.total} tokens, ${usage.cost_usd:.4f}"
 
 
+def refusal(stop_reason: str) -> str | None:
+    """Return a message if the model, or a filter of its provider, withheld the answer."""
+    if stop_reason not in _WITHHELD:
+        return None
+    return f"the model refused, or its answer was filtered ({stop_reason})"
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgentUsage:
     """Everything that was counted under one token.
 
     `answers` counts the turns by model. `stopped` is the limit that was reached. `outage` is the
-    reason why the last model call failed.
+    reason why the last model call failed, and `refused` the reason why its answer was withheld.
     """
 
     turns: int = 0
@@ -122,9 +131,10 @@ class AgentUsage:
     decisions: DecisionCounts = field(default_factory=DecisionCounts)
     stopped: str | None = None
     outage: str | None = None
+    refused: str | None = None
 
     def __add__(self, later: "AgentUsage") -> "AgentUsage":
-        """Return the sum; `stopped` and `outage` are those of the later one."""
+        """Return the sum; `stopped`, `outage` and `refused` are those of the later one."""
         return AgentUsage(
             turns=self.turns + later.turns,
             usage=self.usage + later.usage,
@@ -133,6 +143,7 @@ class AgentUsage:
             decisions=self.decisions + later.decisions,
             stopped=later.stopped,
             outage=later.outage,
+            refused=later.refused,
         )
 
 

@@ -101,6 +101,7 @@ class Turn:
     usage: Usage | None = None
     model: str = ""
     complete: bool = False
+    refused: str | None = None
 
 
 @dataclass
@@ -199,6 +200,7 @@ class Account:
             turns=self._usage.turns + 1,
             usage=self._usage.usage + usage,
             outage=None if turn.complete else self._usage.outage,
+            refused=turn.refused,
         )
         self.run.add(usage)
 

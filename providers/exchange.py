@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from contracts.chat import Usage
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
-from contracts.model_access import INTERNAL_AGENT
+from contracts.model_access import INTERNAL_AGENT, refusal
 from contracts.tool import Decision, Denied, ToolCall
 from providers.account import Account, RequestRefused, Turn
 from providers.call_model import unavailable_error
@@ -259,6 +259,7 @@ class _Record:
             return
         self._turn.model = self.model
         self._turn.usage, self._turn.complete = end.usage, True
+        self._turn.refused = refusal(end.stop_reason)
         self._write(
             "reply",
             message=message_to_openai(answer.message),

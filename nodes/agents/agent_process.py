@@ -127,9 +127,9 @@ class AgentProcess:
         """Return why the agent failed, the most certain reason first; None if it did not."""
         failure = self.parser.failure()
         if failure is None and not (self._hung or ended.timed_out):
-            return None
-        if spent.stopped or spent.outage:
-            return spent.stopped or spent.outage
+            return spent.refused  # some agents end as usual then
+        if reason := spent.stopped or spent.outage or spent.refused:
+            return reason
         if self._hung:
             return f"it printed nothing for {self._first_output_s:g} s and was killed"
         if ended.timed_out:

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from contracts.agents import NATIVE
 from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.errors import ModelUnavailable
-from contracts.model_access import BUDGET_EXCEEDED, OpenModelAccess
+from contracts.model_access import BUDGET_EXCEEDED, OpenModelAccess, refusal
 from contracts.sandbox import Sandbox
 from contracts.tool import Allowed, Guard, ToolCall
 from nodes.agents.allowed_tools import (
@@ -33,7 +33,6 @@ _MAX_CONTENT = 100_000
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _OUTPUTS = "/tmp/harness-output"  # noqa: S108 - in the sandbox, where /tmp is its own
 _EMPTY = "Your answer was empty. Call a tool, or say what you found and did."
-_WITHHELD = {"content_filter", "refusal"}
 _CUT_OFF = "Your answer was cut off at its longest. Go on in smaller pieces."
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -149,8 +148,7 @@ class _Loop:
         message = reply.message
         if message.content.strip():
             self._output = truncate_middle(message.content, _MAX_OUTPUT)
-        if reply.stop_reason in _WITHHELD:
-            raise _Stop(f"the model refused, or its answer was filtered ({reply.stop_reason})")
+        _stop_if(refusal(reply.stop_reason))
         if not message.tool_calls and not message.content.strip():
             _stop_if(self._stuck.empty_turn(reply.stop_reason))
             self._tell(_EMPTY)

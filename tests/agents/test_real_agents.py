@@ -227,6 +227,16 @@ def test_a_full_context_window_stops_every_agent(bench: Bench, agent: str) -> No
 
 
 @pytest.mark.parametrize("agent", AGENTS)
+def test_a_model_that_refuses_fails_the_node(bench: Bench, agent: str) -> None:
+    refused = {**reply("I cannot help with that."), "stop_reason": "content_filter"}
+    result = bench(agent, reply("I look.", shell(agent, "true")), *[refused] * 9)
+    assert result.status == "failure"
+    told = "the model refused, or its answer was filtered (content_filter)"
+    assert str(result.error).startswith(told)
+    assert result.turns == (3 if agent in {"claude-code", "codex"} else 2)  # they ask once more
+
+
+@pytest.mark.parametrize("agent", AGENTS)
 def test_invalid_calls_of_the_model_do_not_end_the_agent(bench: Bench, agent: str) -> None:
     bad, unknown = call(NAMES[agent]["shell"], "{oops"), call("fly", {})
     result = bench(agent, reply("", bad), reply("", unknown), reply("Sorry."))
