@@ -8,6 +8,7 @@ from prefect.settings import get_current_settings
 from flows.config.memory import load_memory_settings
 from flows.config.settings import load_settings
 from flows.execution.end_state import set_recorded_states
+from flows.execution.kept_runs import commented_runs
 from flows.execution.reconcile import reconcile_lost_runs
 from flows.execution.wiring import build_dependencies, docker_engine, sandbox_owner
 from flows.orchestration.cancel import cancel_waiting_runs
@@ -17,6 +18,7 @@ from flows.plans.dependencies import plan_dependencies
 from flows.plans.reconcile import cancel_waiting_plans
 from flows.recall.curation import curate_run, curate_since, curate_uncurated, parse_age
 from flows.recall.library import configured_library
+from flows.services.check_wait import go_on_after_end
 from memory.curation.curate import CurationResult
 from sandbox.reap import reap
 
@@ -40,6 +42,23 @@ def reap_sandboxes() -> None:
     get_run_logger().info(
         "removed %d containers and %d snapshots", len(reaped.containers), len(reaped.snapshots)
     )
+
+
+@flow(name="answer-comments")
+def answer_comments() -> None:
+    """Let runs go on whose pull requests have comments that ask for something."""
+    api = get_current_settings().api.url
+    for record in commented_runs(build_dependencies(load_settings())):
+        run_id, flow_run = record.run_id, record.flow_run_id
+        if api and flow_run and record.suspends and go_on_after_end(api, flow_run):
+            get_run_logger().info("run %s goes on: its pull request has a comment", run_id)
+        else:
+            get_run_logger().info(
+                "the pull request of run %s has a comment: `harness runs resume %s` answers it, as "
+                "no worker may take this run",
+                run_id,
+                run_id,
+            )
 
 
 @flow(name="expire-approvals")

@@ -78,10 +78,13 @@ def show(
 
 @app.command("resume")
 def resume(run: Run, as_json: AsJson = False) -> None:
-    """Continue a stopped run where it stopped, in the same files."""
+    """Continue a stopped run where it stopped, or one whose pull request got a comment."""
     from app.cli.run import run_request
+    from flows.execution.kept_runs import reopen
+    from flows.execution.wiring import build_dependencies
 
     settings = load_settings()
+    reopen(build_dependencies(settings), find_run(settings.runs, run).name)
     found = find_resumable(settings.runs, run)
     run_request(
         found.request, settings, found.run_id, as_json=as_json, flow_run_id=found.flow_run_id

@@ -11,7 +11,7 @@ from contracts.model_access import GuardBounds
 from contracts.run import NodeResult, RunContext, RunReport, without_attempt
 from flows.audit.event_log import AppendEvents
 from flows.recall.notes import NodeRequest, PromptBlock, RunNotes
-from flows.runs.checkpoint import StartPoint, round_name
+from flows.runs.checkpoint import Round, StartPoint, round_name
 from flows.runs.home import EGRESS, TRAJECTORY
 from flows.runs.report import to_json
 from flows.runs.request import ResolvedRequest, repo_name
@@ -98,7 +98,7 @@ class RunEvents:
                 used = {"mcp": list(request.mcp_servers)}
                 self._pending.append(self._draft("source", used, produces=(self._servers,)))
         for number, one in enumerate(checkpoint.rounds, 1):
-            self._forge_said(round_name(number), one.said)
+            self._forge_said(round_name(number), one)
 
     def memory_shown(self, recall: RecallResult) -> None:
         """Record the playbooks that the run was shown."""
@@ -112,10 +112,10 @@ class RunEvents:
         self._pending.append(self._draft("memory", {"playbooks": slugs}, produces=(self._memory,)))
         self._relate_to_intent(self._memory)
 
-    def _forge_said(self, node: str, said: str) -> None:
+    def _forge_said(self, node: str, one: Round) -> None:
         """Record what came from the forge and what a round's agent is told about it."""
-        label = Label(taint=frozenset({"forge:checks"}))
-        self._said[node] = text_entity(self._redact(said), origin="forge", label=label)
+        label = Label(taint=frozenset({"forge:comments" if one.asked else "forge:checks"}))
+        self._said[node] = text_entity(self._redact(one.said), origin="forge", label=label)
         if node not in self._recorded:
             made = self._draft("source", {"node": node}, produces=(self._said[node],))
             self._pending.append(made)

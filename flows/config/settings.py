@@ -101,6 +101,8 @@ class ForgeSettings(BaseModel, frozen=True, extra="forbid"):
     """Environment variable with the token. If it is not set, no pull request is opened."""
     draft: bool = True
     """Open pull requests as drafts."""
+    answers: int = Field(default=10, ge=0, le=100)
+    """Comments on one pull request that its run answers at most. 0: none."""
 
 
 class LimitSettings(BaseModel, frozen=True, extra="forbid"):

@@ -44,7 +44,7 @@ class PullRequest:
 
 
 class OpenPull(NamedTuple):
-    """A pull request that is open: its page, its number, and whether it is a draft.
+    """A pull request: its page and number, whether it is open, and whether it is a draft.
 
     `id` is what GitHub's GraphQL calls it, empty elsewhere.
     """
@@ -54,6 +54,7 @@ class OpenPull(NamedTuple):
     title: str
     draft: bool
     conflicts: bool
+    is_open: bool = True
     id: str = ""
 
 
@@ -67,7 +68,12 @@ def forge_finder(forges: Mapping[str, ForgeSettings], environ: Mapping[str, str]
         if found is None or wanted is None or not token:
             return None
         return Forge(
-            kind=wanted.kind, api=wanted.api, project=found[1], token=token, draft=wanted.draft
+            kind=wanted.kind,
+            api=wanted.api,
+            project=found[1],
+            token=token,
+            draft=wanted.draft,
+            answers=wanted.answers,
         )
 
     return find
@@ -257,6 +263,7 @@ def _open_pull(forge: Forge, shown: Shape) -> OpenPull:
         title=str(shown["title"]),
         draft=bool(shown.get("draft")),
         conflicts=bool(conflicts),
+        is_open=shown["state"] in ("open", "opened"),
         id=str(shown.get("node_id", "")),
     )
 

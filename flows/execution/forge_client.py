@@ -38,6 +38,8 @@ class Forge:
     token: str = field(repr=False)
     draft: bool = True
     """Open pull requests as drafts."""
+    answers: int = 10
+    """Comments on one pull request that its run answers at most."""
 
     @property
     def repository(self) -> str:
@@ -65,6 +67,11 @@ class ForgeClient:
     def get(self, path: str, **params: str) -> Any:
         """Return the JSON at this path."""
         return self.send("GET", path, params=params).raise_for_status().json()
+
+    def get_if_known(self, path: str) -> Shape | None:
+        """Return the JSON object at this path; None if the forge knows nothing there."""
+        answer = self.send("GET", path)
+        return None if answer.status_code == 404 else answer.raise_for_status().json()
 
     def exists(self, path: str) -> bool:
         """Return whether the forge shows something at this path."""

@@ -20,7 +20,7 @@ from flows.execution.wiring import build_dependencies, docker_engine, sandbox_ow
 from flows.recall.playbooks import MemoryUnavailable
 from flows.runs import checkpoint
 from flows.runs.checkpoint import Checkpoint, StartPoint
-from flows.runs.home import CHECKPOINT, UNRECORDED
+from flows.runs.home import CHECKPOINT, KEPT, UNRECORDED
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.run_record import (
     RunRecord,
@@ -117,7 +117,10 @@ def _record(dependencies: RunDependencies, own: Path) -> bool:
         marked = UnrecordedRun.model_validate_json((own / UNRECORDED).read_bytes())
         if isinstance(dependencies.memory.record(report, marked.verdict_later), MemoryUnavailable):
             return False
-        if marked.over:
+        if marked.keeps:
+            with suppress(FileNotFoundError):
+                (own / CHECKPOINT).replace(own / KEPT)
+        elif marked.over:
             (own / CHECKPOINT).unlink(missing_ok=True)
             dependencies.remove_snapshots(own.name, ())
         (own / UNRECORDED).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Rounds after the push: a pull request's checks fail, an agent mends it, the run pushes again.
+"""Rounds after the push: checks fail or a person comments, an agent works on, the run pushes again.
 
 A round is one more node of the run. Its agent continues the conversation of the agent that worked
 last, in the files as they were pushed. The run waits between rounds without a process; see
@@ -9,23 +9,32 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 
 from contracts.errors import ForgeAway, ForgeRefused
 from contracts.model_access import AgentUsage
-from contracts.run import ChecksReport, RunReport
+from contracts.run import ChecksReport, RunContext, RunReport
 from flows.audit.run_events import log_sizes
+from flows.execution.answers import (
+    asked_text,
+    find_comment,
+    owes_reply,
+    reply_text,
+    takes_comments,
+)
 from flows.execution.delivery import Delivery
 from flows.execution.dependencies import RunDependencies
 from flows.execution.forge import mark_ready, read_pull_request, save_comment
 from flows.execution.forge_checks import Check, read_checks, read_logs
 from flows.execution.forge_client import Forge
+from flows.execution.forge_comments import save_reply
 from flows.runs import checkpoint
-from flows.runs.checkpoint import Checkpoint, Round, round_name
+from flows.runs.checkpoint import Asked, Checkpoint, PullProgress, Round, round_name
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.report import report_markdown
 from flows.runs.request import ResolvedRequest
 from nodes.text import Redact, one_line, quote_untrusted
-from nodes.types import Agentic
+from nodes.types import Agentic, Node, Validate, step_names
 from sandbox.branches import push_address
 
 FIRST_CHECK_S = 60.0
@@ -68,29 +77,49 @@ def next_look_s(
 
 
 def with_rounds(request: ResolvedRequest, rounds: Sequence[Round]) -> ResolvedRequest:
-    """Return the request whose blueprint has one more node for each round."""
-    nodes = {node.name: node for node in request.agentic_nodes}
-    added: list[Agentic] = []
+    """Return the request whose blueprint has an agent for each round, and its own checks again."""
+    definition = request.definition
+    checks = [node for node in definition.nodes if isinstance(node, Validate)]
+    agents = {node.name: node for node in request.agentic_nodes}
+    added: list[Node] = []
     for number, one in enumerate(rounds, 1):
-        node = _round_node(nodes[one.node], number, one.said)
-        nodes[node.name] = node
-        added.append(node)
+        if one.asked is None or not one.asked.failed:
+            agent = _round_node(agents[one.node], number, one)
+            agents[agent.name] = agent
+            added += [agent, *(_check_again(check, number) for check in checks)]
     if not added:
         return request
-    definition = request.definition
     longer = replace(definition, nodes=(*definition.nodes, *added))
     return request.changed(definition=longer)
 
 
-def _round_node(template: Agentic, number: int, said: str) -> Agentic:
-    about = "Mend what failed after the push"
+def _round_node(template: Agentic, number: int, one: Round) -> Agentic:
     return replace(
         template,
         name=round_name(number),
-        description=about,
-        prompt=lambda _: said,
+        description="Answer a comment" if one.asked else "Mend what failed after the push",
+        prompt=lambda _: one.said,
         skip=None,
     )
+
+
+def _check_again(check: Validate, number: int) -> Validate:
+    """Return the node under a name of this round. Its fix finds the results by their own names."""
+    fix = check.on_failure
+
+    def prompt(ctx: RunContext) -> str:
+        for own, name in zip(_result_names(check), _result_names(again), strict=True):
+            if name in ctx.results:
+                ctx = ctx.with_result(own, ctx.results[name])
+        return fix.prompt(ctx)
+
+    renamed = replace(fix, name=round_name(number, fix.name), prompt=prompt)
+    again = replace(check, name=round_name(number, check.name), on_failure=renamed)
+    return again
+
+
+def _result_names(check: Validate) -> tuple[str, ...]:
+    return (check.name, *step_names(check))
 
 
 def poll_s(waited_s: float) -> float:
@@ -127,9 +156,10 @@ class PullRequestLoop:
         self.error: str | None = None
         """Why the run failed although its nodes succeeded."""
         self.checks: ChecksReport | None = None
-        if checkpoints.current.rounds:
+        rounds = checkpoints.current.rounds
+        if rounds and rounds[-1].asked is None:
             self.checks = self._numbered(ChecksReport(state="failed"))
-        if self.is_followed:
+        if self.is_followed or self.takes_comments:
             checkpoints.expect_rounds()
 
     @property
@@ -138,33 +168,48 @@ class PullRequestLoop:
         return self._request.until_green > 0 and self._delivery.forge is not None
 
     @property
+    def takes_comments(self) -> bool:
+        """Return whether another comment on the pull request would be answered."""
+        forge = self._delivery.forge
+        return forge is not None and takes_comments(forge, self._checkpoints.current)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Return whether a comment may continue the run after its end."""
+        now = self._checkpoints.current
+        if now.pull is None or now.ended is None or speaker(self._request, now) is None:
+            return False
+        return self.takes_comments or owes_reply(now)
+
+    @property
+    def is_answering(self) -> bool:
+        """True while a comment that was worked on has no reply."""
+        return owes_reply(self._checkpoints.current)
+
+    @property
     def goes_on(self) -> bool:
         """True while checks run, or a round is to come."""
         return self.checks is not None and self.checks.goes_on
 
     def look(self) -> None:
-        """Ask for the checks of the pushed commit; prepare a round if they failed."""
+        """Reply to the comment that was worked on, and prepare a round for the next comment.
+
+        Without one, ask for the checks of the pushed commit; prepare a round if they failed.
+        """
         now, forge = self._checkpoints.current, self._delivery.forge
-        if not self.is_followed or forge is None or now.pull is None:
+        if forge is None or now.pull is None:
             return
-        waited_s = time.time() - now.pull.pushed_at
-        try:
-            checks = read_checks(forge, now.pull.commit)
-            found = judge(checks, waited_s)
-            failed = [check for check in checks if check.state == "failed"]
-            goes_on = found.state == "running" or (
-                found.state == "failed" and self._begin_round(failed, forge)
-            )
-            if not goes_on:
-                self._settle(found, forge, now.pull.number)
-            self.checks = replace(self._numbered(found), goes_on=goes_on)
-        except ForgeAway as error:
-            if waited_s >= LONGEST_WAIT_S:
-                self._give_up(error)
-            else:
-                self.checks = self._numbered(ChecksReport(state="running", goes_on=True))
-        except ForgeRefused as error:
-            self._give_up(error)
+        self._reply(forge)
+        if self._begin_answer(forge):
+            self.checks = replace(self.checks or ChecksReport(state="none"), goes_on=True)
+        elif self.is_followed:
+            self._look_at_checks(forge, now.pull)
+
+    def end_answer(self, error: str) -> None:
+        """Reply to the comment whose round has failed."""
+        forge = self._delivery.forge
+        if forge is not None:
+            self._reply(forge, error)
 
     def comment(self, report: RunReport) -> None:
         """Write the report into the pull request's one comment, if its checks are followed."""
@@ -180,31 +225,85 @@ class PullRequestLoop:
                 known=now.pull.comment,
             )
         except ForgeRefused as error:
-            self._delivery.tell(self._redact(str(error)))
+            self._tell(error)
             return
         pull = replace(now.pull, comment=number)
         self._checkpoints.save(replace(self._checkpoints.current, pull=pull))
 
+    def _reply(self, forge: Forge, error: str = "") -> None:
+        """Reply to the comment of the last round, if its nodes have ended."""
+        now = self._checkpoints.current
+        asked = now.rounds[-1].asked if now.rounds else None
+        if asked is None or asked.replied or now.pull is None or now.ended is None:
+            return
+        asked = asked._replace(failed=asked.failed or bool(error))
+        try:
+            text = self._redact(reply_text(now, asked, error, last=not self.takes_comments))
+            save_reply(forge, now.pull.number, text, thread=asked.thread, marker=asked.marker)
+            asked = asked._replace(replied=True)
+        except ForgeRefused as refused:
+            self._tell(refused)
+        rounds = (*now.rounds[:-1], now.rounds[-1]._replace(asked=asked))
+        self._checkpoints.save(replace(self._checkpoints.current, rounds=rounds))
+
+    def _begin_answer(self, forge: Forge) -> bool:
+        """Prepare a round for the next comment that asks for something; return True if one does."""
+        now = self._checkpoints.current
+        node = speaker(self._request, now)
+        if node is None or not self.takes_comments:
+            return False
+        try:
+            found = find_comment(forge, now)
+        except ForgeRefused as error:
+            self._tell(error)
+            return False
+        if found is None:
+            return False
+        said = self._redact(asked_text(found))
+        asked = Asked(found.key, found.thread, found.link, f"harness reply {token_hex(8)}")
+        self._checkpoints.save(next_round(now, node, said, log_sizes(self._folder), asked))
+        return True
+
+    def _look_at_checks(self, forge: Forge, pull: PullProgress) -> None:
+        waited_s = time.time() - pull.pushed_at
+        try:
+            checks = read_checks(forge, pull.commit)
+            found = judge(checks, waited_s)
+            failed = [check for check in checks if check.state == "failed"]
+            goes_on = found.state == "running" or (
+                found.state == "failed" and self._begin_round(failed, forge)
+            )
+            if not goes_on:
+                self._settle(found, forge, pull.number)
+            self.checks = replace(self._numbered(found), goes_on=goes_on)
+        except ForgeAway as error:
+            if waited_s >= LONGEST_WAIT_S:
+                self._give_up(error)
+            else:
+                self.checks = self._numbered(ChecksReport(state="running", goes_on=True))
+        except ForgeRefused as error:
+            self._give_up(error)
+
     def _numbered(self, found: ChecksReport) -> ChecksReport:
-        rounds = len(self._checkpoints.current.rounds)
+        rounds = mending_rounds(self._checkpoints.current)
         return replace(found, round=rounds, rounds=self._request.until_green)
 
     def _begin_round(self, failed: Sequence[Check], forge: Forge) -> bool:
         """Add a round to the checkpoint and return True, or set `error`."""
         now = self._checkpoints.current
         names = ", ".join(one_line(check.name) for check in failed)
-        speaker = _speaker(self._request, now)
-        if speaker is None:
+        node, rounds = speaker(self._request, now), mending_rounds(now)
+        if node is None:
             self.error = f"checks failed, and the blueprint has no agent to mend them: {names}"
-        elif len(now.rounds) >= self._request.until_green:
-            self.error = f"checks fail after round {len(now.rounds)}, the last one: {names}"
-        elif now.rounds and now.pull and now.pull.commit == now.rounds[-1].commit:
+        elif rounds >= self._request.until_green:
+            self.error = f"checks fail after round {rounds}, the last one: {names}"
+        elif rounds and now.pull and now.pull.commit == now.rounds[-1].commit:
             self.error = f"checks failed, and the last round changed nothing: {names}"
         else:
             logs = self._redact(read_logs(forge, failed))
             quote = quote_untrusted(logs, "logs of checks", limit=LOGS_CAP)
             self._checkpoints.save(
-                next_round(now, speaker, f"{_TASK}{quote}", log_sizes(self._folder))
+                next_round(now, node, f"{_TASK}{quote}", log_sizes(self._folder))
             )
             return True
         return False
@@ -225,24 +324,40 @@ class PullRequestLoop:
 
     def _give_up(self, error: ForgeRefused) -> None:
         self.checks = self._numbered(ChecksReport(state="unknown"))
+        self._tell(error)
+
+    def _tell(self, error: ForgeRefused) -> None:
         self._delivery.tell(self._redact(str(error)))
 
 
-def next_round(now: Checkpoint, speaker: str, said: str, heard: dict[str, int]) -> Checkpoint:
+def mending_rounds(now: Checkpoint) -> int:
+    """Count the rounds about checks, since the last comment whose answer was pushed."""
+    commits = [*(one.commit for one in now.rounds), now.pull.commit if now.pull else ""]
+    count = 0
+    for one, after in reversed(list(zip(now.rounds, commits[1:], strict=True))):
+        if one.asked and one.commit != after:
+            break
+        count += one.asked is None
+    return count
+
+
+def next_round(
+    now: Checkpoint, node: str, said: str, heard: dict[str, int], asked: Asked | None = None
+) -> Checkpoint:
     """Return the checkpoint of a run that ended, with one more round to run."""
     name, commit = round_name(len(now.rounds) + 1), now.pull.commit if now.pull else ""
-    talk = now.waiting.get(speaker)
+    talk = now.waiting.get(node)
     told = {name: replace(talk, told=said, spent=AgentUsage(), elapsed_s=0.0)} if talk else {}
     return replace(
         now,
-        rounds=(*now.rounds, Round(said, speaker, commit)),
+        rounds=(*now.rounds, Round(said, node, commit, asked)),
         talks={**now.talks, **told},
         ended=None,
         heard=heard,
     )
 
 
-def _speaker(request: ResolvedRequest, now: Checkpoint) -> str | None:
+def speaker(request: ResolvedRequest, now: Checkpoint) -> str | None:
     """Return the node whose conversation a round continues; None without an agent."""
     names = [node.name for node in request.agentic_nodes]
     spoke = [name for name in names if name in now.waiting]

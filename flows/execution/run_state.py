@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from blueprints.report import build_report, exception_reports
-from contracts.errors import HarnessError, Unavailable
+from contracts.errors import GitFailed, HarnessError, Unavailable
 from contracts.run import RunContext, RunReport, RunStatus, SurfacedMemory
 from flows.audit.event_log import AppendEvents
 from flows.audit.run_events import RunEvents
@@ -31,10 +31,14 @@ from sandbox.redaction import redact_url
 
 
 class UnrecordedRun(BaseModel):
-    """Data that memory needs besides the report; `over` if the run cannot be resumed."""
+    """Data that memory needs besides the report; `over` if the run cannot be resumed.
+
+    `keeps`: a comment on its pull request may continue it even so.
+    """
 
     verdict_later: bool
     over: bool
+    keeps: bool = False
 
 
 class RunState:
@@ -128,12 +132,20 @@ class RunState:
     def push_if_asked(self) -> None:
         """Push the work if the user asked for it and the run succeeded with no pending approval."""
         if self._request.push and self._report().status == "success":
-            self.delivery.push(self._report)
+            try:
+                self.delivery.push(self._report)
+            except GitFailed as error:
+                if not self.loop.is_answering:
+                    raise
+                self.loop.error = f"the branch could not be pushed: {error}"
 
     def follow_pull_request(self) -> None:
-        """Ask for the checks of the pull request, and write the report into its comment."""
-        if self._report().status == "success":
+        """Look at comments and checks of the pull request; write the report into its comment."""
+        report = self._report()
+        if report.status == "success":
             self.loop.look()
+        elif report.status == "failure":
+            self.loop.end_answer(report.error or "")
         self.loop.comment(self._report())
 
     def finish(self, error: BaseException | None = None) -> RunReport:
@@ -149,13 +161,18 @@ class RunState:
         is_over = self.is_abandoned or (error is None and not waits)
         verdict_later = self._request.definition.verdict_later
         # A process that dies below leaves this mark or the checkpoint, and a later one goes on.
-        mark_unrecorded(self.folder, UnrecordedRun(verdict_later=verdict_later, over=is_over))
+        keeps = is_over and not self.is_abandoned and self.loop.may_go_on
+        mark_unrecorded(
+            self.folder, UnrecordedRun(verdict_later=verdict_later, over=is_over, keeps=keeps)
+        )
         work = self.delivery.work
         save_report(self.folder, report, work.diff if work else "")
         recorded = self._dependencies.memory.record(report, verdict_later)
         if error is None and self.notes.is_worth_curating(report):
             self.notes.curate(report.run_id)
-        if is_over:
+        if keeps:
+            self.checkpoints.keep()
+        elif is_over:
             self.checkpoints.drop()
         if not isinstance(recorded, MemoryUnavailable):
             (self.folder / UNRECORDED).unlink(missing_ok=True)

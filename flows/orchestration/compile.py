@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from httpx import HTTPError
-from prefect import Flow, State, get_client
+from prefect import Flow, State, get_client, get_run_logger
 from prefect.exceptions import ObjectNotFound, TerminationSignal
 from prefect.runtime import deployment, flow_run
 
@@ -28,6 +28,7 @@ from flows.config.settings import load_settings
 from flows.execution.dependencies import RunDependencies
 from flows.execution.end_state import end_state
 from flows.execution.engine import ignore_sigterm, run_blueprint
+from flows.execution.kept_runs import reopen
 from flows.execution.reconcile import reconcile_flow_run, reconcile_run
 from flows.execution.telemetry import RunTrace, trace_run
 from flows.orchestration.flow import (
@@ -141,7 +142,7 @@ def blueprint_flow(
             if run_id is None:
                 check_run_id(opened.runs / own_id(), str(flow_run.id))
             over = finished_report(opened.runs, own_id())
-            if over is not None:
+            if over is not None and not _reopened(opened, own_id()):
                 return end_state(over)
             opened = replace(
                 opened,
@@ -158,6 +159,15 @@ def blueprint_flow(
             return end_state(_until_over(request, opened, own_id(), this, watch or RunListener()))
 
     return blueprint_flow
+
+
+def _reopened(dependencies: RunDependencies, run_id: str) -> bool:
+    """Return whether a comment on the pull request of a run that is over lets it go on."""
+    try:
+        return reopen(dependencies, run_id)
+    except HarnessError as error:  # what has ended stays as it is
+        get_run_logger().warning("comments cannot be looked for: %s", error)
+        return False
 
 
 def _until_over(

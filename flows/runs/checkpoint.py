@@ -17,7 +17,7 @@ from contracts.errors import RunNotResumable
 from contracts.model_access import AgentUsage
 from contracts.run import NodeResult, without_attempt
 from contracts.sandbox import SnapshotId
-from flows.runs.home import CHECKPOINT, write_in_home
+from flows.runs.home import CHECKPOINT, KEPT, write_in_home
 from nodes.agents.types import Conversation
 from sandbox.repos import BaseCommit
 from sandbox.workspace import WorkCommit
@@ -34,22 +34,39 @@ class UsedBudget(NamedTuple):
     tokens: int = 0
 
 
+class Asked(NamedTuple):
+    """The comment that a round answers: its key, thread and link as `Comment` has them.
+
+    marker      hidden text of the reply, a secret until it is written
+    replied     the reply is written
+    failed      the round failed, and the next one goes on without it
+    """
+
+    key: str
+    thread: str
+    link: str
+    marker: str
+    replied: bool = False
+    failed: bool = False
+
+
 class Round(NamedTuple):
     """What an agent was told about the pushed `commit`. It works like the node `node`, under a
-    name of its own, and continues that node's conversation."""
+    name of its own, and continues that node's conversation. `asked` is the comment behind it."""
 
     said: str
     node: str
     commit: str
+    asked: Asked | None = None
 
 
-def round_name(number: int) -> str:
-    """Return the name of a round's node."""
-    return f"round {number}{_AFTER_PUSH}"
+def round_name(number: int, of: str = "") -> str:
+    """Return the name of a round's node, or the name that the node `of` has in this round."""
+    return f"round {number}{f': {of}' if of else ''}{_AFTER_PUSH}"
 
 
 def is_round(node: str) -> bool:
-    """Return whether this is the name of a round's node."""
+    """Return whether a node of this name belongs to a round."""
     return node.startswith("round ") and node.endswith(_AFTER_PUSH)
 
 
@@ -170,13 +187,13 @@ def write_first(folder: Path, base: BaseCommit) -> Checkpoint:
     return start
 
 
-def read(folder: Path, repo: str) -> Checkpoint | None:
+def read(folder: Path, repo: str, name: str = CHECKPOINT) -> Checkpoint | None:
     """Read the checkpoint in a run's folder; None if there is none. `repo` is the request's.
 
     Raises:
         RunNotResumable: the file is damaged, or its repository is gone.
     """
-    path = folder / CHECKPOINT
+    path = folder / name
     if not path.is_file():
         return None
     found = _loads(path, repo)
@@ -198,9 +215,9 @@ def written_at(folder: Path) -> datetime:
 
 
 def bases_needed(runs: Path) -> set[str]:
-    """Return the base commits of all runs that can still be resumed."""
+    """Return the base commits of all runs that can still go on."""
     needed = set()
-    for path in runs.glob(f"*/{CHECKPOINT}"):
+    for path in (*runs.glob(f"*/{CHECKPOINT}"), *runs.glob(f"*/{KEPT}")):
         with suppress(
             OSError, ValueError, TypeError, KeyError
         ):  # a damaged checkpoint cannot be resumed

@@ -12,7 +12,7 @@ from blueprints.engine import WrapNode
 from contracts.run import NodeResult, without_attempt
 from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.runs.checkpoint import Checkpoint, dumps
-from flows.runs.home import CHECKPOINT, write_in_home
+from flows.runs.home import CHECKPOINT, KEPT, write_in_home
 from nodes.agents.types import Conversation, ConversationStore, StillCurrent
 from nodes.types import Agentic, Compete, Node
 
@@ -158,6 +158,10 @@ class Checkpoints:
         if self._keeps_talks and self._files is not None:
             now = replace(now, files=self._files.save())
         self._replace(now)
+
+    def keep(self) -> None:
+        """Set the checkpoint of a run that is over aside; a comment may continue it."""
+        self._path.replace(self._path.with_name(KEPT))
 
     def drop(self) -> None:
         """Delete the checkpoint and the snapshots of a run that is over."""

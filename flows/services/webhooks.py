@@ -18,6 +18,7 @@ from uuid import UUID
 
 from contracts.errors import HarnessError, WebhookRefused
 from flows.config.settings import Settings, WebhookRule, WebhookSettings
+from flows.runs.home import KEPT
 from flows.runs.runs import is_known, read_entry, try_read_record
 from flows.services import prefect_server
 from flows.services.check_wait import end_wait
@@ -26,6 +27,9 @@ from nodes.text import quote_untrusted, strip_control_characters
 
 OWN_BRANCHES = "harness/"
 """Prefix of branches made by runs. A failed check there starts no run: that would never end."""
+
+ANSWERS = "answer-comments"
+"""Deployment that looks for comments on the pull requests of this home's runs."""
 
 KEEP_S = 90 * 24 * 3600.0
 """How long a delivery is remembered."""
@@ -66,7 +70,7 @@ def receive(settings: Settings, body: bytes, *, event: str, signature: str, deli
     check_signature(_secret(settings), body, signature)
     payload = _payload(body)
     start = matching_start(event, payload, settings.webhooks)
-    if woken := _end_wait(payload, settings):
+    if woken := _wake(payload, settings):
         return woken
     if start is None:
         return "no rule matches: nothing is started"
@@ -84,7 +88,9 @@ def receive(settings: Settings, body: bytes, *, event: str, signature: str, deli
 
 
 def receive_from_gitlab(settings: Settings, body: bytes, *, token: str) -> str:
-    """Let the run go on whose pipeline has finished; return one line about the outcome.
+    """Let a run go on whose pipeline has finished or whose merge request has a comment.
+
+    Return one line about the outcome.
 
     GitLab sends its secret as it is, and signs nothing.
 
@@ -94,7 +100,7 @@ def receive_from_gitlab(settings: Settings, body: bytes, *, token: str) -> str:
     """
     if not hmac.compare_digest(_secret(settings).encode(), token.encode()):
         raise WebhookRefused("the token is not the secret of `webhooks.secret`")
-    return _end_wait(_payload(body), settings) or "no run waits for this: nothing is done"
+    return _wake(_payload(body), settings) or "no run waits for this: nothing is done"
 
 
 def _secret(settings: Settings) -> str:
@@ -111,11 +117,37 @@ def _payload(body: bytes) -> Payload:
         raise WebhookRefused(f"the body is not JSON: {error}") from error
 
 
-def _end_wait(payload: Payload, settings: Settings) -> str | None:
+def _wake(payload: Payload, settings: Settings) -> str | None:
+    """Let runs ask the forge now about checks or comments; return None if none waits for this.
+
+    The delivery only says when to ask, so it is not recorded, and its text is not used.
+    """
     waiting = waiting_flow_run(payload, settings)
     if waiting and end_wait(prefect_server.api_url(settings), waiting):
         return f"a check of flow run {waiting} has finished: it goes on"
+    if is_comment(payload, settings) and any(settings.runs.glob(f"*/{KEPT}")):
+        run = start_deployment(prefect_server.api_url(settings), ANSWERS, {})
+        return f"comments are looked for in flow run {run}"
     return None
+
+
+def is_comment(payload: Payload, settings: Settings) -> bool:
+    """Return whether the delivery tells of a comment or review on a pull request."""
+    if not _is_known(payload, settings):
+        return False
+    if _at(payload, "issue", "number") is not None:
+        is_pull = _at(payload, "issue", "pull_request") or _at(payload, "is_pull")
+        return bool(is_pull) and _at(payload, "comment") is not None
+    reviewed = _at(payload, "comment") or _at(payload, "review")
+    on_github = _at(payload, "pull_request", "number") is not None and reviewed is not None
+    return on_github or (
+        _at(payload, "object_kind") == "note" and _at(payload, "merge_request") is not None
+    )
+
+
+def _is_known(payload: Payload, settings: Settings) -> bool:
+    names = (_at(payload, "repository", "full_name"), _at(payload, "project", _GITLAB_NAME))
+    return not settings.webhooks.repositories.keys().isdisjoint(map(str, names))
 
 
 def _was_lost(settings: Settings, flow_run: str) -> bool:
@@ -134,12 +166,8 @@ def _was_lost(settings: Settings, flow_run: str) -> bool:
 
 
 def waiting_flow_run(payload: Payload, settings: Settings) -> str | None:
-    """Return the flow run whose pushed branch the checks of this delivery are about, or None.
-
-    A delivery can only make a run ask the forge sooner, so it is not recorded.
-    """
-    names = (_at(payload, "repository", "full_name"), _at(payload, "project", _GITLAB_NAME))
-    if settings.webhooks.repositories.keys().isdisjoint(map(str, names)):
+    """Return the flow run whose pushed branch the checks of this delivery are about, or None."""
+    if not _is_known(payload, settings):
         return None
     for place in _BRANCHES_OF_CHECKS:
         branch = str(_at(payload, *place) or "")

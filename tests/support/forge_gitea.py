@@ -86,7 +86,8 @@ def _pull_shape(state: ForgeState, pull: Pull) -> Shape:
     return {
         "id": 1_000 + pull.number,
         "number": pull.number,
-        "state": "open",
+        "state": "open" if pull.state == "open" else "closed",
+        "merged": pull.state == "merged",
         "title": pull.title,
         "body": pull.body,
         "draft": pull.draft,
@@ -151,7 +152,24 @@ def _log(state: ForgeState, asked: Asked, number: str) -> Answer:
 
 def _comments(state: ForgeState, asked: Asked, number: str) -> Answer:
     pull = state.pull(number)
-    return Answer(200, [_comment_shape(one) for one in pull.comments]) if pull else NOT_FOUND
+    if pull is None:
+        return NOT_FOUND
+    return Answer(200, [_comment_shape(one) for one in pull.comments if one.kind == "comment"])
+
+
+def _reviews(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
+    """Every comment on a line belongs to a review."""
+    pull = state.pull(number)
+    if pull is None:
+        return NOT_FOUND
+    return Listing([_review_shape(one) for one in pull.comments if one.kind != "comment"])
+
+
+def _line_comments(state: ForgeState, asked: Asked, number: str, review: str) -> Answer:
+    comment = state.comment(review)
+    if comment is None or state.pull(number) is None:
+        return NOT_FOUND
+    return Answer(200, [_line_shape(comment)] if comment.kind == "line" else [])
 
 
 def _comment(state: ForgeState, asked: Asked, number: str) -> Answer:
@@ -170,7 +188,36 @@ def _edit_comment(state: ForgeState, asked: Asked, number: str) -> Answer:
 
 
 def _comment_shape(comment: Comment) -> Shape:
-    return {"id": comment.number, "body": comment.body, "user": {"login": comment.author}}
+    return {
+        "id": comment.number,
+        "body": comment.body,
+        "user": {"login": comment.author},
+        "created_at": comment.written_at,
+    }
+
+
+def _review_shape(comment: Comment) -> Shape:
+    on_line = comment.kind == "line"
+    return {
+        "id": comment.number,
+        "body": "" if on_line else comment.body,
+        "user": {"login": comment.author},
+        "state": "REQUEST_CHANGES" if comment.asks_for_changes else "COMMENT",
+        "comments_count": int(on_line),
+        "submitted_at": comment.written_at,
+    }
+
+
+def _line_shape(comment: Comment) -> Shape:
+    return {
+        **_comment_shape(comment),
+        "path": comment.path,
+        "position": comment.line,
+        "original_position": 0,
+        "diff_hunk": comment.hunk,
+        "pull_request_review_id": comment.number,
+        "resolver": {"login": "ann"} if comment.resolved else None,
+    }
 
 
 def _permission(state: ForgeState, asked: Asked, name: str) -> Answer:
@@ -192,5 +239,7 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
     ("GET", rf"{_PROJECT}/issues/(\d+)/comments", _comments),
     ("POST", rf"{_PROJECT}/issues/(\d+)/comments", _comment),
     ("PATCH", rf"{_PROJECT}/issues/comments/(\d+)", _edit_comment),
+    ("GET", rf"{_PROJECT}/pulls/(\d+)/reviews", _reviews),
+    ("GET", rf"{_PROJECT}/pulls/(\d+)/reviews/(\d+)/comments", _line_comments),
     ("GET", f"{_PROJECT}/collaborators/([^/]+)/permission", _permission),
 )

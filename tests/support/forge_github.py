@@ -100,7 +100,8 @@ def _pull_shape(state: ForgeState, pull: Pull) -> Shape:
         "id": 1_000 + pull.number,
         "node_id": f"PR_{pull.number}",
         "number": pull.number,
-        "state": "open",
+        "state": "open" if pull.state == "open" else "closed",
+        "merged": pull.state == "merged",
         "title": pull.title,
         "body": pull.body,
         "draft": pull.draft,
@@ -154,14 +155,47 @@ def _log(state: ForgeState, asked: Asked, number: str) -> Answer:
 
 def _comments(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
     pull = state.pull(number)
-    return Listing([_comment_shape(one) for one in pull.comments]) if pull else NOT_FOUND
+    if pull is None:
+        return NOT_FOUND
+    shown = [one for one in pull.comments if one.kind == "comment"]
+    return Listing([_comment_shape(state, one) for one in shown])
+
+
+def _reviews(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
+    pull = state.pull(number)
+    if pull is None:
+        return NOT_FOUND
+    shown = [one for one in pull.comments if one.kind == "review"]
+    return Listing([_review_shape(state, one) for one in shown])
+
+
+def _line_comments(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
+    pull = state.pull(number)
+    if pull is None:
+        return NOT_FOUND
+    shown = [one for one in pull.comments if one.kind == "line"]
+    return Listing([_line_shape(state, one) for one in shown])
+
+
+def _reply(state: ForgeState, asked: Asked, number: str, first: str) -> Answer:
+    pull, thread = state.pull(number), state.comment(first)
+    if pull is None or thread is None:
+        return NOT_FOUND
+    if state.refuses:
+        return _FORBIDDEN
+    if thread.thread is not None:
+        return _refusal(422, "Validation Failed", errors=["in_reply_to is a reply itself"])
+    made = state.comment_on(pull, str(asked.body["body"]), kind="line", thread=thread.number)
+    made.path, made.line, made.hunk = thread.path, thread.line, thread.hunk
+    return Answer(201, _line_shape(state, made))
 
 
 def _comment(state: ForgeState, asked: Asked, number: str) -> Answer:
     pull = state.pull(number)
     if pull is None or state.refuses:
         return _FORBIDDEN if pull else NOT_FOUND
-    return Answer(201, _comment_shape(state.comment_on(pull, str(asked.body["body"]))))
+    made = state.comment_on(pull, str(asked.body["body"]))
+    return Answer(201, _comment_shape(state, made))
 
 
 def _edit_comment(state: ForgeState, asked: Asked, number: str) -> Answer:
@@ -169,12 +203,35 @@ def _edit_comment(state: ForgeState, asked: Asked, number: str) -> Answer:
     if comment is None:
         return NOT_FOUND
     comment.body = str(asked.body["body"])
-    return Answer(200, _comment_shape(comment))
+    return Answer(200, _comment_shape(state, comment))
 
 
-def _comment_shape(comment: Comment) -> Shape:
-    user = {"login": comment.author, "type": "User"}
-    return {"id": comment.number, "body": comment.body, "user": user}
+def _comment_shape(state: ForgeState, comment: Comment) -> Shape:
+    is_bot = comment.author in state.bots
+    return {
+        "id": comment.number,
+        "body": comment.body,
+        "user": {"login": comment.author, "type": "Bot" if is_bot else "User"},
+        "created_at": comment.written_at,
+    }
+
+
+def _review_shape(state: ForgeState, comment: Comment) -> Shape:
+    shape = _comment_shape(state, comment)
+    submitted_at = shape.pop("created_at")
+    word = "CHANGES_REQUESTED" if comment.asks_for_changes else "COMMENTED"
+    return {**shape, "state": word, "submitted_at": submitted_at}
+
+
+def _line_shape(state: ForgeState, comment: Comment) -> Shape:
+    shape = {
+        **_comment_shape(state, comment),
+        "path": comment.path,
+        "line": comment.line,
+        "original_line": comment.line,
+        "diff_hunk": comment.hunk,
+    }
+    return shape if comment.thread is None else {**shape, "in_reply_to_id": comment.thread}
 
 
 def _permission(state: ForgeState, asked: Asked, name: str) -> Answer:
@@ -195,5 +252,8 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
     ("GET", rf"{_PROJECT}/issues/(\d+)/comments", _comments),
     ("POST", rf"{_PROJECT}/issues/(\d+)/comments", _comment),
     ("PATCH", rf"{_PROJECT}/issues/comments/(\d+)", _edit_comment),
+    ("GET", rf"{_PROJECT}/pulls/(\d+)/reviews", _reviews),
+    ("GET", rf"{_PROJECT}/pulls/(\d+)/comments", _line_comments),
+    ("POST", rf"{_PROJECT}/pulls/(\d+)/comments/(\d+)/replies", _reply),
     ("GET", f"{_PROJECT}/collaborators/([^/]+)/permission", _permission),
 )

@@ -97,7 +97,7 @@ def _pull_shape(state: ForgeState, pull: Pull) -> Shape:
     return {
         "id": 1_000 + pull.number,
         "iid": pull.number,
-        "state": "opened",
+        "state": "opened" if pull.state == "open" else pull.state,
         "title": pull.title,
         "description": pull.body,
         "draft": pull.draft,
@@ -136,6 +136,38 @@ def _notes(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
     return Listing([_note_shape(one) for one in pull.comments]) if pull else NOT_FOUND
 
 
+def _discussions(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
+    pull = state.pull(number)
+    if pull is None:
+        return NOT_FOUND
+    firsts = [one for one in pull.comments if one.thread is None]
+    return Listing([_discussion_shape(pull, first) for first in firsts])
+
+
+def _discussion_shape(pull: Pull, first: Comment) -> Shape:
+    notes = [one for one in pull.comments if first.number in (one.number, one.thread)]
+    return {
+        "id": _discussion_id(first),
+        "individual_note": first.kind != "line" and len(notes) == 1,
+        "notes": [_note_shape(one) for one in notes],
+    }
+
+
+def _discussion_id(first: Comment) -> str:
+    return f"{first.number:040x}"
+
+
+def _reply(state: ForgeState, asked: Asked, number: str, discussion: str) -> Answer:
+    pull = state.pull(number)
+    firsts = [one for one in pull.comments if _discussion_id(one) == discussion] if pull else []
+    if pull is None or not firsts:
+        return Answer(404, {"message": "404 Discussion Not Found"})
+    if state.refuses:
+        return _FORBIDDEN
+    made = state.comment_on(pull, str(asked.body["body"]), thread=firsts[0].number)
+    return Answer(201, _note_shape(made))
+
+
 def _note(state: ForgeState, asked: Asked, number: str) -> Answer:
     pull = state.pull(number)
     if pull is None or state.refuses:
@@ -152,8 +184,18 @@ def _edit_note(state: ForgeState, asked: Asked, _: str, number: str) -> Answer:
 
 
 def _note_shape(comment: Comment) -> Shape:
-    author = {"id": _account_number(comment.author), "username": comment.author}
-    return {"id": comment.number, "body": comment.body, "author": author, "system": False}
+    shape: Shape = {
+        "id": comment.number,
+        "type": "DiffNote" if comment.kind == "line" else None,
+        "body": comment.body,
+        "author": {"id": _account_number(comment.author), "username": comment.author},
+        "system": False,
+        "created_at": comment.written_at,
+    }
+    if comment.kind != "line":
+        return shape
+    position = {"new_path": comment.path, "new_line": comment.line, "old_line": None}
+    return {**shape, "position": position, "resolvable": True, "resolved": comment.resolved}
 
 
 def _account_number(name: str) -> int:
@@ -166,6 +208,11 @@ def _member(state: ForgeState, asked: Asked, number: str) -> Answer:
             level = _LEVELS[permission]
             return Answer(200, {"id": int(number), "username": name, "access_level": level})
     return NOT_FOUND
+
+
+def _user(state: ForgeState, asked: Asked, number: str) -> Answer:
+    is_bot = any(_account_number(name) == int(number) for name in state.bots)
+    return Answer(200, {"id": int(number), "state": "active", "bot": is_bot})
 
 
 def _users(state: ForgeState, asked: Asked) -> Listing:
@@ -187,4 +234,7 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
     ("PUT", rf"{_PROJECT}/merge_requests/(\d+)/notes/(\d+)", _edit_note),
     ("GET", rf"{_PROJECT}/members/all/(\d+)", _member),
     ("GET", "/users", _users),
+    ("GET", r"/users/(\d+)", _user),
+    ("GET", rf"{_PROJECT}/merge_requests/(\d+)/discussions", _discussions),
+    ("POST", rf"{_PROJECT}/merge_requests/(\d+)/discussions/([0-9a-f]+)/notes", _reply),
 )

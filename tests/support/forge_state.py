@@ -48,13 +48,31 @@ class Check:
     number: int = 0
 
 
+CommentKind = Literal["comment", "line", "review"]
+
+
 @dataclass
 class Comment:
-    """One comment on a pull request."""
+    """One comment on a pull request: below it, on a line of the code, or the text of a review.
+
+    `thread` is the first comment of its thread, if it is a reply. `asks_for_changes` is a review's.
+    """
 
     number: int
     author: str
     body: str
+    kind: CommentKind = "comment"
+    thread: int | None = None
+    path: str = ""
+    line: int = 0
+    hunk: str = ""
+    asks_for_changes: bool = False
+    resolved: bool = False
+
+    @property
+    def written_at(self) -> str:
+        """Later for a greater number."""
+        return f"2026-11-25T{self.number // 60:02}:{self.number % 60:02}:00Z"
 
 
 @dataclass
@@ -68,6 +86,7 @@ class Pull:
     body: str
     draft: bool
     conflicts: bool = False
+    state: Literal["open", "closed", "merged"] = "open"
     comments: list[Comment] = field(default_factory=list)
 
 
@@ -80,6 +99,8 @@ class ForgeState:
     pulls: list[Pull] = field(default_factory=list)
     members: dict[str, str] = field(default_factory=dict)
     """Account to permission: admin, write or read. Others have none."""
+    bots: set[str] = field(default_factory=set)
+    """Accounts that belong to programs."""
     results: list[list[Check]] = field(default_factory=list)
     """Checks of the commits that come next, in the order in which they are asked about."""
     checks: dict[str, list[Check]] = field(default_factory=dict)
@@ -120,10 +141,26 @@ class ForgeState:
         """Return the pull request with this number."""
         return next((pull for pull in self.pulls if pull.number == int(number)), None)
 
-    def comment_on(self, pull: Pull, body: str, *, author: str = ACCOUNT) -> Comment:
+    def comment_on(
+        self,
+        pull: Pull,
+        body: str,
+        *,
+        author: str = ACCOUNT,
+        kind: CommentKind = "comment",
+        thread: int | None = None,
+    ) -> Comment:
         """Add a comment."""
-        pull.comments.append(Comment(self.number(), author, body))
+        pull.comments.append(Comment(self.number(), author, body, kind, thread))
         return pull.comments[-1]
+
+    def comment_on_line(
+        self, pull: Pull, body: str, *, author: str, path: str = "answer.txt", line: int = 1
+    ) -> Comment:
+        """Add a comment on a line of the code."""
+        made = self.comment_on(pull, body, author=author, kind="line")
+        made.path, made.line, made.hunk = path, line, "@@ -0,0 +1 @@\n+40"
+        return made
 
     def comment(self, number: str) -> Comment | None:
         """Return the comment with this number."""

@@ -1,4 +1,4 @@
-"""A deployed run that waits for the checks of its pull request, with a real worker and server."""
+"""A deployed run whose pull request has checks and comments, with a real worker and server."""
 
 import json
 import sys
@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from flows.config.settings import Settings, WebhookSettings
+from flows.orchestration.start import connected_to
 from flows.services.check_wait import end_wait
 from flows.services.deploy import start_deployment
 from flows.services.webhooks import waiting_flow_run
+from flows.upkeep import answer_comments
 from tests.support.forge_state import ACCOUNT, TOKEN, Check
 from tests.support.forks import Fork
 from tests.support.git_server import git_server
@@ -37,7 +39,7 @@ def write(content: str) -> dict[str, object]:
 
 @pytest.mark.prefect
 @pytest.mark.docker
-def test_a_deployed_run_holds_no_worker_while_checks_run_and_goes_on_when_one_ends(
+def test_a_deployed_run_holds_no_worker_while_checks_run_and_goes_on_for_checks_and_comments(
     prefect_api: str,
     fork: Fork,
     own_home: Path,
@@ -60,11 +62,14 @@ def test_a_deployed_run_holds_no_worker_while_checks_run_and_goes_on_when_one_en
         monkeypatch.setenv("HARNESS_FORGES", json.dumps({host: forge}))
         monkeypatch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{tmp_path}/*.md"]))
         monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
-        there.state.results += [[Check("test", "running")], [Check("test", "success")]]
+        there.state.results += [[Check("test", "running")]]
+        there.state.results += [[Check("test", "success")], [Check("test", "success")]]
+        done = {"content": "Done."}
+        replies = (write("40"), done, write("42"), done, write("43"), done)
         given = {
             "blueprint": f"{tmp_path}/answer.md",
             "repo": f"http://ann:s3cret@{host}/team/app.git",
-            "model": model(write("40"), {"content": "Done."}, write("42"), {"content": "Done."}),
+            "model": model(*replies),
             "push": True,
         }
         run = start_deployment(prefect_api, "run-blueprint", given)
@@ -89,3 +94,14 @@ def test_a_deployed_run_holds_no_worker_while_checks_run_and_goes_on_when_one_en
         assert not there.pull.draft
         [comment] = [one.body for one in there.pull.comments if one.author == ACCOUNT]
         assert "passed (round 1 of 2)" in comment
+        there.state.members["ann"] = "write"
+        there.state.comment_on(there.pull, "/harness write 43", author="ann")
+        with connected_to(prefect_api):
+            answer_comments()
+        assert work() == "Completed"
+        assert git(bare, "show", f"{branch}:answer.txt") == "43"
+        answers = [one.body for one in there.pull.comments if "harness reply" in one.body]
+        assert ["Pushed as" in body for body in answers] == [True]
+        with connected_to(prefect_api):
+            answer_comments()
+        assert here().get(f"{prefect_api}/flow_runs/{run}").json()["state"]["name"] == "Completed"

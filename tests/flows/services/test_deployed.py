@@ -22,7 +22,13 @@ OF_ONE = {
 
 SCRIPT = Path(demo.__file__).with_name("replies.jsonl")
 BLUEPRINTS = {"fix-tests", "implement", "review", "upgrade-deps", "run-blueprint", "run-plan"}
-UPKEEP = {"reap-sandboxes", "expire-approvals", "prune-memory", "reindex-memory"}
+UPKEEP = {
+    "answer-comments",
+    "expire-approvals",
+    "prune-memory",
+    "reap-sandboxes",
+    "reindex-memory",
+}
 TEACH = {"curate-run", "curate-runs"}
 
 

@@ -17,6 +17,7 @@ from flows.services.webhooks import (
     DeploymentStart,
     Payload,
     check_signature,
+    is_comment,
     matching_start,
     waiting_flow_run,
 )
@@ -187,3 +188,27 @@ def test_only_a_check_of_a_known_runs_branch_ends_its_wait(
         payload = {"repository": {"full_name": repository}, place: {"head_branch": branch}}
         found = waiting_flow_run(payload, settings)
         assert found == ("the-flow-run" if waits else None)
+
+
+@pytest.mark.parametrize(
+    ("payload", "is_one"),
+    [
+        ({"issue": {"number": 1, "pull_request": {}}, "comment": {"body": "/harness"}}, False),
+        ({"issue": {"number": 1, "pull_request": {"url": "u"}}, "comment": {"body": ""}}, True),
+        ({"issue": {"number": 1}, "is_pull": True, "comment": {"body": ""}}, True),
+        ({"issue": {"number": 1}, "comment": {"body": "/harness"}}, False),
+        ({"pull_request": {"number": 1}, "comment": {"path": "a.py"}}, True),
+        ({"pull_request": {"number": 1}, "review": {"state": "changes_requested"}}, True),
+        ({"pull_request": {"number": 1}, "action": "opened"}, False),
+        ({"object_kind": "note", "merge_request": {"iid": 1}}, True),
+        ({"object_kind": "note", "issue": {"iid": 1}}, False),
+    ],
+)
+def test_comments_on_pull_requests_of_known_repositories_are_looked_for(
+    tmp_path: Path, payload: Payload, is_one: bool
+) -> None:
+    settings = Settings(home=tmp_path, webhooks=SETTINGS)
+    known = {**payload, "repository": {"full_name": "team/app"}}
+    on_gitlab = {**payload, "project": {"path_with_namespace": "team/app"}}
+    assert [is_comment(one, settings) for one in (known, on_gitlab)] == [is_one, is_one]
+    assert not is_comment({**payload, "repository": {"full_name": "else/where"}}, settings)
