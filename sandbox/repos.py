@@ -127,6 +127,23 @@ def fetch_base(
     )
 
 
+def fetch_newer_base(base: BaseCommit, address: str, branch: str) -> BaseCommit:
+    """Copy the newest commit of a branch of the remote at `address` to where the base is.
+
+    Return the base with that commit; its submodules and tags stay those of the old one.
+
+    Raises:
+        RepoInvalid: there is no such branch, or git cannot read it.
+        GitFailed: git cannot copy it.
+    """
+    source = find_source(absolute_remote(address, base.path or Path("/")), branch)
+    with _locked(base.bare.parent, base.bare.name):
+        _fetch_commit(base.bare, source, source.commit)
+    with our_repository(base.bare) as repository:
+        lfs, _ = find_lfs_files(repository, source.commit, base.path)
+    return replace(base, commit=source.commit, lfs=lfs)
+
+
 def unused_bases(bare: Path, before: datetime) -> list[str]:
     """Return the base commits in one of our bare repositories that no run used since `before`."""
     with our_repository(bare) as repository:

@@ -133,6 +133,30 @@ def _put_objects(sandbox: Sandbox, source: BaseCommit | Submodule, folder: str) 
     _check(_remove(sandbox, bundle), "rm")
 
 
+def merge_into_sandbox(sandbox: Sandbox, base: BaseCommit) -> tuple[str, ...]:
+    """Merge a newer base commit into the workspace without a commit; return paths that conflict.
+
+    The conflicts stay in these files, with markers.
+
+    Raises:
+        GitFailed: git cannot merge it, for example because the workspace is changed.
+        SandboxLost: the sandbox is gone.
+    """
+    with bundle_base(base) as packed:
+        sandbox.write_file(_BUNDLE, packed.bundle)
+    _git(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
+    _check(_remove(sandbox, _BUNDLE), "rm")
+    if base.lfs:
+        put_lfs_files(sandbox, base.lfs)
+    merged = _try_git(sandbox, "merge", "--quiet", "--no-commit", "--no-ff", base.commit)
+    unmerged = ("diff", "--name-only", "--diff-filter=U", "-z")
+    paths = _git(sandbox, *unmerged, output_limit=LIST_LIMIT).stdout.split(b"\0")
+    found = tuple(path.decode("utf-8", "replace") for path in paths if path)
+    if not found:
+        _check(merged, "git merge")
+    return found
+
+
 def collect_work(
     sandbox: Sandbox, base: BaseCommit, branch: str, *, message: str
 ) -> WorkCommit | None:
@@ -208,7 +232,8 @@ def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:
     added = _try_git(sandbox, "add", "--all", "--ignore-errors")
     if unchanged:
         _git(sandbox, "update-index", "-z", "--index-info", stdin=b"".join(unchanged.values()))
-    if not _try_git(sandbox, "diff", "--cached", "--quiet").ok:
+    merges = _try_git(sandbox, "rev-parse", "--quiet", "--verify", "MERGE_HEAD").ok
+    if merges or not _try_git(sandbox, "diff", "--cached", "--quiet").ok:
         commit = ("commit", "--quiet", "--no-verify", "--allow-empty-message")
         text = message.replace("\0", "").encode(errors="replace")
         _git(sandbox, *commit, "--file=-", stdin=text)

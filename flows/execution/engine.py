@@ -69,7 +69,7 @@ def run_blueprint(
         request = request.changed(way_out=start.checkpoint.base.way_out)
         dependencies.memory.prepare()
         folder = write_record(dependencies.runs, run_id, request, flow_run)
-        request = with_rounds(request, start.checkpoint.rounds)
+        request = with_rounds(request, start.checkpoint)
         with dependencies.open_event_log() as append, dependencies.open_notes() as notes:
             run = RunState(request, start, folder, run_id, flow_run, dependencies, append, notes)
             try:
@@ -107,7 +107,7 @@ def _start_point(
         return StartPoint(checkpoint.write_first(folder, base))
     if saved.pull is None:
         saved = checkpoint.resume_checkpoint(saved)
-    request = with_rounds(request, saved.rounds)
+    request = with_rounds(request, saved)
     bounds = dependencies.bounds(request)
     with dependencies.open_approvals() as approvals:
         # If the checkpoint lacks the work of an approved call, the agent may repeat that call. With

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, assert_never, cast
 from urllib.parse import quote, urlsplit
 
 from contracts.run import RunReport
@@ -46,14 +46,16 @@ class PullRequest:
 class OpenPull(NamedTuple):
     """A pull request: its page and number, whether it is open, and whether it is a draft.
 
-    `id` is what GitHub's GraphQL calls it, empty elsewhere.
+    `base` is the branch that it is for. `may_conflict` is false if the forge finds no conflict;
+    Gitea never says so of a draft. `id` is what GitHub's GraphQL calls it, empty elsewhere.
     """
 
     page: str
     number: int
     title: str
     draft: bool
-    conflicts: bool
+    base: str
+    may_conflict: bool
     is_open: bool = True
     id: str = ""
 
@@ -257,12 +259,14 @@ def _open_pull(forge: Forge, shown: Shape) -> OpenPull:
     is_gitlab = forge.kind == "gitlab"
     # GitHub answers null while it has not yet tried to merge.
     conflicts = shown.get("has_conflicts") if is_gitlab else shown.get("mergeable") is False
+    base = shown["target_branch"] if is_gitlab else cast("Shape", shown["base"])["ref"]
     return OpenPull(
         page=str(shown["web_url" if is_gitlab else "html_url"]),
         number=_number(shown["iid" if is_gitlab else "number"]),
         title=str(shown["title"]),
         draft=bool(shown.get("draft")),
-        conflicts=bool(conflicts),
+        base=str(base),
+        may_conflict=bool(conflicts),
         is_open=shown["state"] in ("open", "opened"),
         id=str(shown.get("node_id", "")),
     )

@@ -168,7 +168,7 @@ def _report_dead_run(
     start = checkpoint.read(folder, record.repo)
     if start is None:
         return _finish_queued(dependencies, record, why) if record.queued else None
-    request = with_rounds(_request(record), start.rounds)
+    request = with_rounds(_request(record), start)
     flow_run = FlowRun(record.flow_run_id, "") if record.flow_run_id else None
     with dependencies.open_event_log() as append, dependencies.open_notes() as notes:
         known = StartPoint(checkpoint.resume_checkpoint(start), resumed=True)

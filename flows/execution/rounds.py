@@ -1,4 +1,4 @@
-"""Rounds after the push: checks fail or a person comments, an agent works on, the run pushes again.
+"""Rounds after the push: an agent works on because of checks, comments or conflicts; a new push.
 
 A round is one more node of the run. Its agent continues the conversation of the agent that worked
 last, in the files as they were pushed. The run waits between rounds without a process; see
@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
+from typing import Literal
 
-from contracts.errors import ForgeAway, ForgeRefused
+from contracts.errors import ForgeAway, ForgeRefused, GitFailed, RepoInvalid, WorkRefused
 from contracts.model_access import AgentUsage
 from contracts.run import ChecksReport, RunContext, RunReport
 from flows.audit.run_events import log_sizes
@@ -22,9 +23,10 @@ from flows.execution.answers import (
     reply_text,
     takes_comments,
 )
+from flows.execution.base_merge import MERGE_TASK, conflicting_base, merge_node
 from flows.execution.delivery import Delivery
 from flows.execution.dependencies import RunDependencies
-from flows.execution.forge import mark_ready, read_pull_request, save_comment
+from flows.execution.forge import OpenPull, mark_ready, read_pull_request, save_comment
 from flows.execution.forge_checks import Check, read_checks, read_logs
 from flows.execution.forge_client import Forge
 from flows.execution.forge_comments import save_reply
@@ -33,9 +35,11 @@ from flows.runs.checkpoint import Asked, Checkpoint, PullProgress, Round, round_
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.report import report_markdown
 from flows.runs.request import ResolvedRequest
-from nodes.text import Redact, one_line, quote_untrusted
+from nodes.text import one_line, quote_untrusted
 from nodes.types import Agentic, Node, Validate, step_names
 from sandbox.branches import push_address
+from sandbox.merges import check_merged
+from sandbox.repos import BaseCommit
 
 FIRST_CHECK_S = 60.0
 """Seconds after the push in which the first check has to appear."""
@@ -76,16 +80,18 @@ def next_look_s(
     return poll_s(waited_s)
 
 
-def with_rounds(request: ResolvedRequest, rounds: Sequence[Round]) -> ResolvedRequest:
+def with_rounds(request: ResolvedRequest, now: Checkpoint) -> ResolvedRequest:
     """Return the request whose blueprint has an agent for each round, and its own checks again."""
     definition = request.definition
     checks = [node for node in definition.nodes if isinstance(node, Validate)]
     agents = {node.name: node for node in request.agentic_nodes}
     added: list[Node] = []
-    for number, one in enumerate(rounds, 1):
+    for number, one in enumerate(now.rounds, 1):
         if one.asked is None or not one.asked.failed:
             agent = _round_node(agents[one.node], number, one)
             agents[agent.name] = agent
+            if one.onto:
+                added.append(merge_node(now.base, number))
             added += [agent, *(_check_again(check, number) for check in checks)]
     if not added:
         return request
@@ -94,10 +100,11 @@ def with_rounds(request: ResolvedRequest, rounds: Sequence[Round]) -> ResolvedRe
 
 
 def _round_node(template: Agentic, number: int, one: Round) -> Agentic:
+    about = "Answer a comment" if one.asked else "Mend what failed after the push"
     return replace(
         template,
         name=round_name(number),
-        description="Answer a comment" if one.asked else "Mend what failed after the push",
+        description="Resolve conflicts with the base" if one.onto else about,
         prompt=lambda _: one.said,
         skip=None,
     )
@@ -146,19 +153,22 @@ class PullRequestLoop:
         checkpoints: Checkpoints,
         delivery: Delivery,
         folder: Path,
-        redact: Redact,
+        dependencies: RunDependencies,
     ) -> None:
         self._request = request
         self._checkpoints = checkpoints
         self._delivery = delivery
         self._folder = folder
-        self._redact = redact
+        self._dependencies = dependencies
+        self._redact = dependencies.redact
         self.error: str | None = None
         """Why the run failed although its nodes succeeded."""
         self.checks: ChecksReport | None = None
+        self._conflicts = False
         rounds = checkpoints.current.rounds
         if rounds and rounds[-1].asked is None:
-            self.checks = self._numbered(ChecksReport(state="failed"))
+            state: Literal["unknown", "failed"] = "unknown" if rounds[-1].onto else "failed"
+            self.checks = self._numbered(ChecksReport(state=state))
         if self.is_followed or self.takes_comments:
             checkpoints.expect_rounds()
 
@@ -179,6 +189,8 @@ class PullRequestLoop:
         now = self._checkpoints.current
         if now.pull is None or now.ended is None or speaker(self._request, now) is None:
             return False
+        if now.rounds and now.rounds[-1].onto and now.pull.commit == now.rounds[-1].commit:
+            return False  # a merge that is not whole is in the files
         return self.takes_comments or owes_reply(now)
 
     @property
@@ -190,6 +202,15 @@ class PullRequestLoop:
     def goes_on(self) -> bool:
         """True while checks run, or a round is to come."""
         return self.checks is not None and self.checks.goes_on
+
+    def check_merge(self) -> None:
+        """Set `error` if the last round had to merge a newer base and its work does not hold it."""
+        now, work = self._checkpoints.current, self._delivery.work
+        if now.rounds and now.rounds[-1].onto and work is not None:
+            try:
+                check_merged(now.base, work.commit)
+            except WorkRefused as error:
+                self.error = f"the conflicts with the base branch are not resolved: {error}"
 
     def look(self) -> None:
         """Reply to the comment that was worked on, and prepare a round for the next comment.
@@ -212,9 +233,10 @@ class PullRequestLoop:
             self._reply(forge, error)
 
     def comment(self, report: RunReport) -> None:
-        """Write the report into the pull request's one comment, if its checks are followed."""
+        """Write the report into the pull request's one comment, if it says something of checks."""
         now, forge = self._checkpoints.current, self._delivery.forge
-        if now.pull is None or forge is None or self.checks is None or self.checks.state == "none":
+        tells = self.checks is not None and (self.checks.state != "none" or self._conflicts)
+        if now.pull is None or forge is None or not tells:
             return
         try:
             number = save_comment(
@@ -261,7 +283,7 @@ class PullRequestLoop:
             return False
         said = self._redact(asked_text(found))
         asked = Asked(found.key, found.thread, found.link, f"harness reply {token_hex(8)}")
-        self._checkpoints.save(next_round(now, node, said, log_sizes(self._folder), asked))
+        self._checkpoints.save(next_round(now, node, said, log_sizes(self._folder), asked=asked))
         return True
 
     def _look_at_checks(self, forge: Forge, pull: PullProgress) -> None:
@@ -273,8 +295,7 @@ class PullRequestLoop:
             goes_on = found.state == "running" or (
                 found.state == "failed" and self._begin_round(failed, forge)
             )
-            if not goes_on:
-                self._settle(found, forge, pull.number)
+            goes_on = goes_on or self._settle(found, forge, pull.number)
             self.checks = replace(self._numbered(found), goes_on=goes_on)
         except ForgeAway as error:
             if waited_s >= LONGEST_WAIT_S:
@@ -308,19 +329,49 @@ class PullRequestLoop:
             return True
         return False
 
-    def _settle(self, found: ChecksReport, forge: Forge, number: int) -> None:
-        """Make a green pull request ready; say where it conflicts with its base."""
+    def _settle(self, found: ChecksReport, forge: Forge, number: int) -> bool:
+        """Make a green pull request ready; return True if a round about conflicts is to come."""
         shown = read_pull_request(forge, number)
-        if shown.conflicts:
-            self._delivery.tell(
-                f"{shown.page} conflicts with its base and stays as it is: merge the base branch "
-                "into the run's branch, or start another run"
-            )
-        elif found.state == "passed" and shown.draft:
-            mark_ready(forge, shown)
         if found.state == "unknown":
             hours = LONGEST_WAIT_S / 3600
             self._delivery.tell(f"the checks did not end within {hours:g} hours")
+        try:
+            newer = self._conflicting_base(shown)
+        except (GitFailed, RepoInvalid) as error:
+            self._tell_conflict(shown, f": {error}")
+            return False
+        if newer is not None:
+            return self._begin_merge(newer) or self._tell_conflict(shown)
+        if found.state == "passed" and shown.draft:
+            mark_ready(forge, shown)
+        return False
+
+    def _conflicting_base(self, shown: OpenPull) -> BaseCommit | None:
+        if not shown.may_conflict:
+            return None
+        now = self._checkpoints.current
+        return conflicting_base(self._request, self._dependencies, now, shown.base)
+
+    def _begin_merge(self, newer: BaseCommit) -> bool:
+        """Prepare a round that merges the newer base; return False if there may be none."""
+        now = self._checkpoints.current
+        node = speaker(self._request, now)
+        is_last = mending_rounds(now) >= self._request.until_green
+        if node is None or is_last or self.error is not None:
+            return False
+        ahead = next_round(now, node, MERGE_TASK, log_sizes(self._folder), onto=newer.commit)
+        self._checkpoints.save(replace(ahead, base=newer))
+        return True
+
+    def _tell_conflict(self, shown: OpenPull, why: str = "") -> Literal[False]:
+        self._conflicts = True
+        self._delivery.tell(
+            self._redact(
+                f"{shown.page} conflicts with its base and stays as it is{why}. Merge the base "
+                "branch into the run's branch, or start another run"
+            )
+        )
+        return False
 
     def _give_up(self, error: ForgeRefused) -> None:
         self.checks = self._numbered(ChecksReport(state="unknown"))
@@ -342,7 +393,13 @@ def mending_rounds(now: Checkpoint) -> int:
 
 
 def next_round(
-    now: Checkpoint, node: str, said: str, heard: dict[str, int], asked: Asked | None = None
+    now: Checkpoint,
+    node: str,
+    said: str,
+    heard: dict[str, int],
+    *,
+    asked: Asked | None = None,
+    onto: str = "",
 ) -> Checkpoint:
     """Return the checkpoint of a run that ended, with one more round to run."""
     name, commit = round_name(len(now.rounds) + 1), now.pull.commit if now.pull else ""
@@ -350,7 +407,7 @@ def next_round(
     told = {name: replace(talk, told=said, spent=AgentUsage(), elapsed_s=0.0)} if talk else {}
     return replace(
         now,
-        rounds=(*now.rounds, Round(said, node, commit, asked)),
+        rounds=(*now.rounds, Round(said, node, commit, asked, onto)),
         talks={**now.talks, **told},
         ended=None,
         heard=heard,

@@ -76,9 +76,7 @@ class RunState:
             bounds,
             dependencies.open_approvals,
         )
-        self.loop = PullRequestLoop(
-            request, self.checkpoints, self.delivery, folder, dependencies.redact
-        )
+        self.loop = PullRequestLoop(request, self.checkpoints, self.delivery, folder, dependencies)
         self.egress = EgressLog(folder / EGRESS)
         self.events = RunEvents(
             append,
@@ -131,7 +129,10 @@ class RunState:
 
     def push_if_asked(self) -> None:
         """Push the work if the user asked for it and the run succeeded with no pending approval."""
-        if self._request.push and self._report().status == "success":
+        if not self._request.push or self._report().status != "success":
+            return
+        self.loop.check_merge()
+        if self.loop.error is None:
             try:
                 self.delivery.push(self._report)
             except GitFailed as error:

@@ -52,12 +52,14 @@ class Asked(NamedTuple):
 
 class Round(NamedTuple):
     """What an agent was told about the pushed `commit`. It works like the node `node`, under a
-    name of its own, and continues that node's conversation. `asked` is the comment behind it."""
+    name of its own, and continues that node's conversation. `asked` is the comment behind it,
+    `onto` the newer base commit that is merged before the agent works."""
 
     said: str
     node: str
     commit: str
     asked: Asked | None = None
+    onto: str = ""
 
 
 def round_name(number: int, of: str = "") -> str:

@@ -94,7 +94,7 @@ def _pull_shape(state: ForgeState, pull: Pull) -> Shape:
         "html_url": f"{state.url}/team/app/pulls/{pull.number}",
         "head": {"ref": pull.branch, "label": pull.branch},
         "base": {"ref": pull.base},
-        "mergeable": not pull.conflicts,
+        "mergeable": not state.conflicts and not pull.draft,
     }
 
 

@@ -108,8 +108,8 @@ def _pull_shape(state: ForgeState, pull: Pull) -> Shape:
         "html_url": f"{state.url}/team/app/pull/{pull.number}",
         "head": {"ref": pull.branch, "label": f"team:{pull.branch}"},
         "base": {"ref": pull.base},
-        "mergeable": not pull.conflicts,
-        "mergeable_state": "dirty" if pull.conflicts else "clean",
+        "mergeable": not state.conflicts,
+        "mergeable_state": "dirty" if state.conflicts else "clean",
     }
 
 

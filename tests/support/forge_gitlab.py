@@ -104,8 +104,8 @@ def _pull_shape(state: ForgeState, pull: Pull) -> Shape:
         "web_url": f"{state.url}/team/app/-/merge_requests/{pull.number}",
         "source_branch": pull.branch,
         "target_branch": pull.base,
-        "has_conflicts": pull.conflicts,
-        "detailed_merge_status": "conflict" if pull.conflicts else "mergeable",
+        "has_conflicts": state.conflicts,
+        "detailed_merge_status": "conflict" if state.conflicts else "mergeable",
     }
 
 

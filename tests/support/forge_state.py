@@ -85,7 +85,6 @@ class Pull:
     title: str
     body: str
     draft: bool
-    conflicts: bool = False
     state: Literal["open", "closed", "merged"] = "open"
     comments: list[Comment] = field(default_factory=list)
 
@@ -99,6 +98,8 @@ class ForgeState:
     pulls: list[Pull] = field(default_factory=list)
     members: dict[str, str] = field(default_factory=dict)
     """Account to permission: admin, write or read. Others have none."""
+    conflicts: bool = False
+    """Pull requests conflict with their base."""
     bots: set[str] = field(default_factory=set)
     """Accounts that belong to programs."""
     results: list[list[Check]] = field(default_factory=list)

@@ -55,6 +55,7 @@ def origin(repository: Path, tmp_path: Path) -> Path:
     bare = tmp_path / "origin.git"
     git(tmp_path, "init", "--quiet", "--bare", str(bare))
     git(repository, "remote", "add", "origin", str(bare))
+    git(repository, "push", "--quiet", "origin", "HEAD:main")
     return bare
 
 

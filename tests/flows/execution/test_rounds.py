@@ -62,6 +62,7 @@ def origin(repository: Path, tmp_path: Path) -> Path:
     bare = tmp_path / "origin.git"
     git(tmp_path, "init", "--quiet", "--bare", str(bare))
     git(repository, "remote", "add", "origin", str(bare))
+    git(repository, "push", "--quiet", "origin", "HEAD:main")
     return bare
 
 
@@ -275,19 +276,124 @@ def test_a_blueprint_without_an_agent_says_that_nobody_can_mend(
     assert "no agent to mend" in str(report.error)
 
 
-def test_a_conflict_with_the_base_is_said_and_the_draft_stays(
-    gitea: RecordedForge, shop: RunDependencies, asked: Callable[..., ResolvedRequest]
+def change_main(origin: Path, tmp_path: Path, **files: str) -> str:
+    """Commit these files (by name, without `.txt`) to the main branch of the remote."""
+    other = tmp_path / "other"
+    git(tmp_path, "clone", "--quiet", "--branch", "main", str(origin), str(other))
+    for name, content in files.items():
+        (other / f"{name}.txt").write_text(content)
+    git(other, "add", "--all")
+    git(other, "-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "--quiet", "-m", "main")
+    git(other, "push", "--quiet", "origin", "main")
+    return git(other, "rev-parse", "HEAD")
+
+
+def test_a_conflict_with_the_base_is_resolved_by_a_round(
+    there: RecordedForge,
+    shop: RunDependencies,
+    asked: Callable[..., ResolvedRequest],
+    origin: Path,
+    tmp_path: Path,
 ) -> None:
-    gitea.state.results += [running()]
+    there.state.results += [green(), green()]
+    request, dependencies = (
+        asked(write("42"), DONE, write("42 and 50"), DONE),
+        with_forge(shop, there),
+    )
+    newest = change_main(origin, tmp_path, answer="50\n", other="theirs\n")
+    there.state.conflicts = True
+    report = run_until_over(request, dependencies)
+    assert (report.status, report.error) == ("success", None)
+    assert [node.name for node in report.nodes] == ["work", "round 1: merge after the push", ROUND]
+    assert "answer.txt" in report.nodes[1].output
+    assert git(origin, "show", f"{report.branch}:answer.txt") == "42 and 50"
+    assert git(origin, "show", f"{report.branch}:other.txt") == "theirs"
+    assert git(origin, "rev-list", "--parents", "-1", str(report.branch)).endswith(newest)
+    assert (report.base_commit, report.diff_stat.files) == (newest, 1)
+    assert not there.pull.draft
+    assert len(comments(there)) == 1
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [(DONE,), (bash("git merge --abort"), DONE), (bash("git add -A && git commit -qm x"), DONE)],
+    ids=["markers", "aborted", "committed with markers"],
+)
+def test_conflicts_that_are_not_resolved_are_not_pushed_and_said(
+    gitea: RecordedForge,
+    shop: RunDependencies,
+    asked: Callable[..., ResolvedRequest],
+    origin: Path,
+    tmp_path: Path,
+    replies: tuple[dict[str, object], ...],
+) -> None:
+    gitea.state.results += [green()]
+    request, dependencies = asked(write("42"), DONE, *replies), with_forge(shop, gitea)
+    change_main(origin, tmp_path, answer="50\n")
+    gitea.state.conflicts = True
+    report = run_until_over(request, dependencies)
+    assert report.status == "failure"
+    assert "conflicts with the base branch are not resolved" in str(report.error)
+    assert git(origin, "show", f"{report.branch}:answer.txt") == "42"
+    assert gitea.pull.draft
+    [comment] = comments(gitea)
+    assert "are not resolved" in comment
+
+
+def test_a_run_that_dies_after_the_merge_goes_on_in_the_merged_files(
+    gitea: RecordedForge,
+    shop: RunDependencies,
+    asked: Callable[..., ResolvedRequest],
+    model: Callable[..., str],
+    origin: Path,
+    tmp_path: Path,
+) -> None:
+    gitea.state.results += [green(), green()]
     request, dependencies = asked(write("42"), DONE), with_forge(shop, gitea)
-    run_blueprint(request, dependencies, run_id=RUN)
-    gitea.pull.conflicts = True
-    [checks] = gitea.state.checks.values()
-    checks[0].state = "success"
-    report = run_blueprint(request, dependencies, run_id=RUN)
+    newest = change_main(origin, tmp_path, answer="50\n")
+    gitea.state.conflicts = True
+    with pytest.raises(ModelUnavailable):
+        run_until_over(request, dependencies)
+    assert read_entry(shop.runs, RUN).resumable
+    model(write("42"), DONE, write("42 and 50"), DONE)
+    report = run_until_over(request, dependencies)
+    assert (report.status, report.base_commit) == ("success", newest)
+    assert git(origin, "show", f"{report.branch}:answer.txt") == "42 and 50"
+
+
+def test_a_conflict_is_seen_where_the_forge_runs_no_checks_because_of_it(
+    gitea: RecordedForge,
+    shop: RunDependencies,
+    asked: Callable[..., ResolvedRequest],
+    origin: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rounds, "FIRST_CHECK_S", 0.0)
+    git(origin, "branch", "-m", "main", "gone")  # the base cannot be fetched
+    gitea.state.conflicts = True
+    report = run_until_over(asked(write("42"), DONE), with_forge(shop, gitea))
+    assert (report.status, str(report.checks)) == ("success", "none")
+    [comment] = comments(gitea)
+    assert "conflicts with its base" in comment
+
+
+def test_without_rounds_left_a_conflict_is_said_and_the_draft_stays(
+    gitea: RecordedForge,
+    shop: RunDependencies,
+    asked: Callable[..., ResolvedRequest],
+    origin: Path,
+    tmp_path: Path,
+) -> None:
+    gitea.state.results += [red(), green()]
+    request = asked(write("40"), DONE, write("42"), DONE, until_green=1)
+    change_main(origin, tmp_path, answer="50\n")
+    gitea.state.conflicts = True
+    report = run_until_over(request, with_forge(shop, gitea))
     assert report.status == "success"
     assert any("conflicts with its base" in notice for notice in report.notices)
     assert gitea.pull.draft
+    assert "conflicts with its base" in comments(gitea)[0]
 
 
 def test_a_token_that_is_revoked_meanwhile_ends_the_wait_and_is_said(
