@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from app.web.webhooks import MAX_BODY_BYTES, create_receiver
 from flows.config.settings import Settings, WebhookSettings
-from flows.runs.home import CHECKPOINT
+from flows.runs.home import CHECKPOINT, KEPT
 from flows.runs.request import FlowRun
 from flows.runs.run_record import write_record
 from flows.services.check_wait import waiting_until
@@ -189,6 +189,25 @@ def test_a_check_of_github_or_gitea_ends_the_wait_of_its_run(
     ended = {**other, "check_suite": {"head_branch": RUN_BRANCH}}
     assert "goes on" in deliver(ended, event="check_suite").text
     assert is_due(prefect_api, waiting)
+
+
+def test_a_comment_starts_the_look_for_comments_while_a_run_waits_for_some(
+    deliver: Deliver, prefect_api: str, own_home: Path
+) -> None:
+    deployed(prefect_api, "answer-comments", {"type": "object", "properties": {}})
+    comment = {
+        "action": "created",
+        "issue": {"number": 1, "pull_request": {"url": "…"}},
+        "comment": {"body": "/harness repo=/etc", "user": {"login": "mallory"}},
+        "repository": {"full_name": "team/app"},
+    }
+    assert "nothing is started" in deliver(comment, event="issue_comment").text
+    folder = own_home / "runs" / "3f9a0c1d"
+    folder.mkdir(parents=True)
+    (folder / KEPT).write_text("{}")
+    assert deliver(comment, event="issue_comment", secret="guessed").status_code == 403
+    run = here().get(f"{prefect_api}/flow_runs/{started(deliver(comment))}").json()
+    assert run["parameters"] == {}  # the text of the delivery goes nowhere
 
 
 def test_a_pipeline_of_gitlab_ends_the_wait_of_its_run_if_the_token_is_right(
