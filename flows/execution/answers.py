@@ -47,8 +47,6 @@ def reply_text(now: Checkpoint, asked: Asked, error: str, *, last: bool) -> str:
         parts.append(f"Pushed as {commit[:10]}.")
     else:
         parts.append("No file was changed.")
-    if not asked.thread and now.pull:
-        parts.insert(0, f"To {now.pull.page}{asked.link}:")
     if last:
         parts.append("This run answers no more comments on this pull request.")
     return "\n\n".join(parts)

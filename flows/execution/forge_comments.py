@@ -69,16 +69,21 @@ def next_comment(
     return None
 
 
-def save_reply(forge: Forge, number: int, text: str, *, thread: str, marker: str) -> None:
+def save_reply(
+    forge: Forge, number: int, text: str, *, thread: str, about: str, marker: str
+) -> None:
     """Reply in the thread of a comment, or below the pull request if it has none, only once.
 
+    `about` is the address of the comment, which a reply without a thread names.
     `marker` must be a secret until it is written, so that a comment with it is ours. If the comment
     was deleted meanwhile, its thread is gone and nothing is written.
 
     Raises:
         ForgeRefused: the forge does not answer or refuses.
     """
-    content = {"body": f"{inert_markdown(text)[:COMMENT_CAP]}\n\n{_hidden(marker)}"}
+    said = inert_markdown(text)[:COMMENT_CAP]
+    parts = (said, _hidden(marker)) if thread else (f"To {about}:", said, _hidden(marker))
+    content = {"body": "\n\n".join(parts)}
     pull = f"{forge.pulls}/{number}"
     with connect(forge, "no reply to a comment") as client:
         # A process may have died after it wrote the reply.

@@ -261,7 +261,14 @@ class PullRequestLoop:
         asked = asked._replace(failed=asked.failed or bool(error))
         try:
             text = self._redact(reply_text(now, asked, error, last=not self.takes_comments))
-            save_reply(forge, now.pull.number, text, thread=asked.thread, marker=asked.marker)
+            save_reply(
+                forge,
+                now.pull.number,
+                text,
+                thread=asked.thread,
+                about=f"{now.pull.page}{asked.link}",
+                marker=asked.marker,
+            )
             asked = asked._replace(replied=True)
         except ForgeRefused as refused:
             self._tell(refused)

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from contracts.errors import RunDamaged, RunNotFound, RunNotResumable
 from contracts.run import RunReport
-from flows.runs.home import CHECKPOINT, DIFF, RECORD, REPORT, write_in_home
+from flows.runs.home import CHECKPOINT, DIFF, KEPT, RECORD, REPORT, write_in_home
 from flows.runs.report import dumps, loads
 from flows.runs.request import ResolvedRequest
 from flows.runs.run_record import (
@@ -260,16 +260,18 @@ def find_resumable(folder: Path, run: str) -> ResumableRun:
         entry = read_entry(folder, own.name)
         goes_on = entry.resumable or (own / CHECKPOINT).is_file()
         if entry.state == "queued" or not goes_on:
-            raise RunNotResumable(_why_not(own.name, entry.state))
+            raise RunNotResumable(_why_not(own, entry.state))
     record = read_record(own)
     if record is None:
         raise RunNotResumable(f"run {own.name} has gone while it was looked at")
     return ResumableRun(own.name, recorded_request(record), record.flow_run_id)
 
 
-def _why_not(run_id: str, state: str) -> str:
+def _why_not(own: Path, state: str) -> str:
+    run_id = own.name
     if state == "queued":
         return f"run {run_id} is queued: it begins by itself when its turn comes"
     if state in ("running", "lost"):
         return f"run {run_id} is {state} and cannot be resumed: its files are gone"
-    return f"run {run_id} is finished ({state}): `harness run` starts another"
+    asked = ", and no comment on its pull request asks for more" if (own / KEPT).is_file() else ""
+    return f"run {run_id} is finished ({state}){asked}: `harness run` starts another"

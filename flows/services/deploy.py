@@ -243,6 +243,7 @@ def _create(
         # Else Prefect takes it from the git repository of the current directory.
         version_info=VersionInfo(type="prefect:simple", version=owned["version"] or ""),
         description=flow.description,
+        tags=list(entry.get("tags", ())),
         work_pool_name=pool["name"],
         work_queue_name=pool.get("work_queue_name"),
         schedules=[DeploymentScheduleCreate.model_validate(each) for each in schedules],

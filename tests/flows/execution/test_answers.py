@@ -135,6 +135,8 @@ def test_a_command_in_a_comment_goes_on_with_the_run_and_is_answered_once(
     dependencies = with_forge(shop, there)
     before = run_until_over(request, dependencies)
     assert not reopen(dependencies, RUN)
+    with pytest.raises(RunNotResumable, match="no comment on its pull request"):
+        find_resumable(shop.runs, RUN)
     comment = there.state.comment_on(there.pull, ASKS, author="ann")
     report = go_on(request, dependencies)
     assert (report.status, report.error, report.branch) == ("success", None, before.branch)
@@ -265,8 +267,16 @@ def test_a_reply_is_written_once_where_the_comment_is(there: RecordedForge) -> N
     found = next_comment(forge_of(there), 1, known=(), markers=())
     assert found is not None
     for _ in range(2):
-        save_reply(forge_of(there), 1, "Done @all", thread=found.thread, marker="harness reply 1")
+        save_reply(
+            forge_of(there),
+            1,
+            "Done @all",
+            thread=found.thread,
+            about="https://forge/1",
+            marker="harness reply 1",
+        )
     [reply] = replies(there)
+    assert ("To https://forge/1:" in reply.body) == (there.kind == "gitea")
     assert "@all" not in reply.body
     assert reply.thread == (None if there.kind == "gitea" else comment.number)
 

@@ -40,6 +40,8 @@ def test_all_deployments_deploy_and_a_worker_runs_one(
     prefect(fork, own_api, "deploy", "--all")
     by_hand = taken_out(own_api)
     assert by_hand.keys() == BLUEPRINTS | UPKEEP | TEACH
+    tagged = {n for n, one in by_hand.items() if isinstance(one, dict) and "upkeep" in one["tags"]}
+    assert tagged == UPKEEP | TEACH
     deploy_file(own_api, PROJECT / "prefect.yaml")
     deploy_file(own_api, PROJECT / "prefect.yaml")  # the second time they are there
     assert taken_out(own_api) == by_hand
