@@ -9,12 +9,14 @@ from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid, HarnessError
 from contracts.run import Attempt, NodeResult, NodeType, RunContext
 from nodes.field_checks import at
+from nodes.outputs.form import permits
 from nodes.text import one_line
 from nodes.types import (
     NODE_TYPES,
     Agentic,
     Compete,
     Node,
+    Output,
     Parallel,
     SkipCondition,
     Validate,
@@ -27,7 +29,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class DryRunNode:
-    """One node as it would run. Only agentic nodes have `prompt` and `allowed_tools`.
+    """One node as it would run. Only agentic nodes have `prompt` and `allowed_tools`, only output
+    nodes `permits`.
 
     `needs_options` is why the prompt cannot be made in a run without `--set`.
     """
@@ -40,6 +43,7 @@ class DryRunNode:
     prompt: str | None = None
     allowed_tools: Sequence[str] | None = None
     needs_options: str | None = None
+    permits: str | None = None
 
 
 def dry_run(blueprint: Blueprint, *, intent: str = "…") -> tuple[DryRunNode, ...]:
@@ -121,6 +125,7 @@ def _dry_run_node(node: Node, ctx: RunContext, options: Sequence[str]) -> DryRun
         prompt=_prompt(node, ctx, options) if isinstance(node, Agentic) else None,
         allowed_tools=node.allowed_tools if isinstance(node, Agentic) else None,
         needs_options=_needs_options(node, ctx, options) if isinstance(node, Agentic) else None,
+        permits=permits(node.terms) if isinstance(node, Output) else None,
     )
 
 

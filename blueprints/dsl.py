@@ -18,6 +18,13 @@ from typing import ParamSpec, TypeVar
 from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid
 from nodes.field_checks import FieldChecks, at, place_of_caller
+from nodes.outputs.terms import (
+    DEFAULT_CHARS,
+    CommentTerms,
+    LabelTerms,
+    OpenIssueTerms,
+    Target,
+)
 from nodes.types import (
     DEFAULT_MAX_TURNS,
     Agentic,
@@ -26,6 +33,7 @@ from nodes.types import (
     Judge,
     MakePrompt,
     Node,
+    Output,
     Parallel,
     Preflight,
     SkipCondition,
@@ -118,5 +126,56 @@ def _compete(  # noqa: PLR0913 - one keyword for each setting that the agents sh
     )
 
 
+def _comment(
+    name: str,
+    description: str,
+    *,
+    on: Target = "issue",
+    max_count: int = 1,
+    max_chars: int = DEFAULT_CHARS,
+    by: str | None = None,
+    required: bool = False,
+    skip: SkipCondition | None = None,
+) -> Output:
+    """Return a node for comments that an agent proposes, by default the one before."""
+    terms = CommentTerms(on=on, max_count=max_count, max_chars=max_chars)
+    return Output(name, description, terms=terms, by=by, required=required, skip=skip)
+
+
+def _label(
+    name: str,
+    description: str,
+    allowed: Sequence[str],
+    *,
+    on: Target = "issue",
+    max_count: int = 3,
+    by: str | None = None,
+    required: bool = False,
+    skip: SkipCondition | None = None,
+) -> Output:
+    """Return a node for labels that an agent chooses from `allowed`."""
+    terms = LabelTerms(allowed=allowed, on=on, max_count=max_count)
+    return Output(name, description, terms=terms, by=by, required=required, skip=skip)
+
+
+def _open_issue(
+    name: str,
+    description: str,
+    *,
+    max_count: int = 1,
+    max_chars: int = DEFAULT_CHARS,
+    labels: Sequence[str] = (),
+    by: str | None = None,
+    required: bool = False,
+    skip: SkipCondition | None = None,
+) -> Output:
+    """Return a node for new issues that an agent proposes; each gets all `labels`."""
+    terms = OpenIssueTerms(max_count=max_count, max_chars=max_chars, labels=labels)
+    return Output(name, description, terms=terms, by=by, required=required, skip=skip)
+
+
 parallel = _word("parallel", _parallel)
 compete = _word("compete", _compete)
+comment = _word("comment", _comment)
+label = _word("label", _label)
+open_issue = _word("open_issue", _open_issue)

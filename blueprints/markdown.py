@@ -22,8 +22,11 @@ from blueprints.markdown_model import (
     AgentSettings,
     BlueprintTable,
     CheckNode,
+    CommentNode,
     CompeteNode,
+    LabelNode,
     NodeTable,
+    OpenIssueNode,
     ParallelNode,
     RunNode,
     Steps,
@@ -34,12 +37,14 @@ from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid
 from nodes.checks import has_tools
 from nodes.commands import command, shell
+from nodes.outputs.terms import CommentTerms, LabelTerms, OpenIssueTerms, Terms
 from nodes.text import one_line
 from nodes.types import (
     Agentic,
     Deterministic,
     Node,
     NodeFunction,
+    Output,
     Parallel,
     Preflight,
     Validate,
@@ -140,6 +145,15 @@ class _Compiler:
                     timeout_s=table.timeout_s,
                     place=place,
                 )
+            case CommentNode() | LabelNode() | OpenIssueNode():
+                return Output(
+                    table.name,
+                    table.description,
+                    terms=_terms(table),
+                    by=table.by,
+                    required=table.required,
+                    place=place,
+                )
             case _:
                 assert_never(table)
 
@@ -177,6 +191,22 @@ def _work(run: str | list[str], place: str) -> NodeFunction:
         return shell(run) if isinstance(run, str) else command(*run)
     except (TypeError, ValueError) as error:
         raise BlueprintInvalid(f"{place}: this command cannot run: {error}") from error
+
+
+def _terms(table: CommentNode | LabelNode | OpenIssueNode) -> Terms:
+    match table:
+        case CommentNode():
+            return CommentTerms(
+                on=table.comment, max_count=table.max_count, max_chars=table.max_chars
+            )
+        case LabelNode():
+            return LabelTerms(allowed=table.label, on=table.on, max_count=table.max_count)
+        case OpenIssueNode():
+            return OpenIssueTerms(
+                max_count=table.open_issue, max_chars=table.max_chars, labels=table.labels
+            )
+        case _:
+            assert_never(table)
 
 
 def _steps(check: Steps, place: str) -> list[ValidationStep]:

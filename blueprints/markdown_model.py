@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from nodes.agents.table import AgentName
 from nodes.model_names import ModelNames
+from nodes.outputs.terms import DEFAULT_CHARS, MOST_CHARS, MOST_OUTPUTS, Target
 from nodes.types import DEFAULT_MAX_RETRIES, DEFAULT_MAX_TURNS
 
 Steps = str | dict[str, str]
@@ -83,14 +84,67 @@ class CompeteNode(_AgentLimits, _AnyNode):
     """A shell line that the work must pass, or several by name."""
 
 
+class _OutputNode(_Table):
+    """What an agent proposes is done after the run, outside of the sandbox, within these bounds."""
+
+    name: str
+    """Unique name of the node, by which the agent proposes."""
+    description: str = ""
+    """Description of the node, shown to people and to the agent."""
+    by: str | None = None
+    """Agent that proposes; the one before if missing."""
+    required: bool = False
+    """The run fails if nothing is proposed or it cannot be done."""
+
+
+class CommentNode(_OutputNode):
+    """Comments that an agent proposes are written."""
+
+    comment: Target
+    """The issue that the run was started for, or its pull request."""
+    max_count: Annotated[int, Field(ge=1, le=MOST_OUTPUTS)] = 1
+    """Number of comments."""
+    max_chars: Annotated[int, Field(ge=1, le=MOST_CHARS)] = DEFAULT_CHARS
+    """Characters of a comment."""
+
+
+class LabelNode(_OutputNode):
+    """Labels that an agent chooses are added."""
+
+    label: Annotated[list[str], Field(min_length=1)]
+    """Labels from which the agent may choose."""
+    on: Target = "issue"
+    """The issue that the run was started for, or its pull request."""
+    max_count: Annotated[int, Field(ge=1, le=MOST_OUTPUTS)] = 3
+    """Number of labels."""
+
+
+class OpenIssueNode(_OutputNode):
+    """Issues that an agent proposes are opened."""
+
+    open_issue: Annotated[int, Field(ge=1, le=MOST_OUTPUTS)]
+    """Number of issues."""
+    max_chars: Annotated[int, Field(ge=1, le=MOST_CHARS)] = DEFAULT_CHARS
+    """Characters of an issue's text."""
+    labels: list[str] = []
+    """Labels of each of the issues."""
+
+
 KINDS: dict[str, type[BaseModel]] = {
     "run node": RunNode,
     "parallel node": ParallelNode,
     "compete node": CompeteNode,
     "check node": CheckNode,
+    "comment node": CommentNode,
+    "label node": LabelNode,
+    "open_issue node": OpenIssueNode,
     "agent node": AgentNode,
 }
 """The kinds of nodes. The key before " node" tells the kind; without any it is an agent."""
+
+
+PROMPTED = AgentNode | CheckNode | CompeteNode
+"""The nodes whose prompts stand in the body."""
 
 
 def _kind(value: Any) -> str:
@@ -103,6 +157,9 @@ NodeTable = Annotated[
     | Annotated[ParallelNode, Tag("parallel node")]
     | Annotated[CompeteNode, Tag("compete node")]
     | Annotated[CheckNode, Tag("check node")]
+    | Annotated[CommentNode, Tag("comment node")]
+    | Annotated[LabelNode, Tag("label node")]
+    | Annotated[OpenIssueNode, Tag("open_issue node")]
     | Annotated[AgentNode, Tag("agent node")],
     Discriminator(_kind),
 ]

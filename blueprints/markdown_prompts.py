@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from blueprints.front_matter import MarkdownFile
-from blueprints.markdown_model import NodeTable, ParallelNode, RunNode
+from blueprints.markdown_model import PROMPTED, NodeTable
 from blueprints.prompts import TextPrompt
 from contracts.errors import BlueprintInvalid
 
@@ -31,7 +31,7 @@ def read_prompts(source: MarkdownFile, nodes: Iterable[NodeTable]) -> dict[str, 
         BlueprintInvalid: an agent has no prompt, or a section has no agent or is there twice.
     """
     nodes = list(nodes)
-    agents = [node.name for node in nodes if not isinstance(node, RunNode | ParallelNode)]
+    agents = [node.name for node in nodes if isinstance(node, PROMPTED)]
     shared, sections = _sections(source, {node.name for node in nodes})
     for name, section in sections.items():
         if name not in agents:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
+from blueprints.outputs import connected
 from contracts.errors import BlueprintInvalid
 from contracts.run import is_attempt
 from nodes.agents.allowed_tools import with_mcp_tools
@@ -49,6 +50,7 @@ class Blueprint:
         self._check_fields()
         for name in ("nodes", "egress", "changes", "mcp"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        object.__setattr__(self, "nodes", connected(self.nodes))
         names = self.all_names()
         counts = Counter((*names, *(name for node in self._all() for name in step_names(node))))
         doubled = [name for name, count in counts.items() if count > 1]

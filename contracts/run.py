@@ -11,7 +11,9 @@ from contracts.installs import Installs
 from contracts.verdicts import Verdicts
 
 NodeStatus = Literal["success", "failure", "skipped"]
-NodeType = Literal["preflight", "deterministic", "agentic", "validate", "parallel", "compete"]
+NodeType = Literal[
+    "preflight", "deterministic", "agentic", "validate", "parallel", "compete", "output"
+]
 RunStatus = Literal["success", "failure", "cancelled", "waiting"]
 
 _ATTEMPT = " (attempt "
@@ -199,6 +201,26 @@ class ChecksReport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutputReport:
+    """What an agent proposed to do outside, and what became of it.
+
+    `proposed`: it is not done, or not yet; `reason` says why. `refused`: it will not be done.
+    `page` is where it can be seen.
+    """
+
+    node: str
+    status: Literal["proposed", "done", "refused"]
+    about: str = ""
+    page: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        seen = f" ({self.page})" if self.page else ""
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.status}{why}{': ' if self.about else ''}{self.about}{seen}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunReport:
     """Outcome of a run, and the JSON that `harness run --json` prints. Field names are public.
 
@@ -226,6 +248,7 @@ class RunReport:
     pushed: bool = False
     pull_request: str | None = None
     checks: ChecksReport | None = None
+    outputs: tuple[OutputReport, ...] = ()
     diff_stat: DiffStat = field(default_factory=DiffStat)
     surfaced: SurfacedMemory = field(default_factory=SurfacedMemory)
     decisions: DecisionCounts = field(default_factory=DecisionCounts)

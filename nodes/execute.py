@@ -9,12 +9,14 @@ from typing import assert_never, get_args
 from contracts.errors import NodeBroken
 from contracts.run import Attempt, NodeResult, NodeStatus, RunContext, attempt_name
 from contracts.sandbox import Sandbox
+from nodes.outputs.proposals import proposed_result
 from nodes.text import truncate_middle
 from nodes.types import (
     Agentic,
     Compete,
     Deterministic,
     Node,
+    Output,
     Parallel,
     Preflight,
     Validate,
@@ -59,6 +61,8 @@ def execute_node(
             result = _validate(node, ctx, run_node)
         case Parallel() | Compete():
             result = run_lanes(node, ctx)
+        case Output():
+            result = proposed_result(node, ctx)
         case _:
             assert_never(node)
     result = _checked(node.name, result)

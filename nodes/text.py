@@ -59,6 +59,14 @@ def strip_control_characters(text: str) -> str:
     return _CONTROL.sub("", _ESCAPE.sub("", text.replace("\r\n", "\n")))
 
 
+def visible_text(text: str) -> str:
+    """Remove everything that a reader would not see, such as zero-width characters."""
+    plain = re.sub(r"[\u2028\u2029]", "\n", strip_control_characters(text))
+    plain = "".join(" " if category(char) == "Zs" else char for char in plain)
+    pairs = zip(f" {plain}", plain, strict=False)
+    return "".join(char for before, char in pairs if _is_visible(char, before))
+
+
 def escape_invisible(text: str) -> str:
     """Spell out everything that a reader would not see, as in `\\x1b`. Nothing is removed.
 

@@ -11,6 +11,7 @@ from contracts.sandbox import Sandbox
 from nodes.agents.allowed_tools import parse_allowed_tools
 from nodes.agents.table import agent_rows
 from nodes.field_checks import FieldChecks, is_list, place_of_caller
+from nodes.outputs.terms import Terms
 
 NodeFunction = Callable[[RunContext, Sandbox], NodeResult]
 SkipCondition = Callable[[RunContext], bool]
@@ -218,7 +219,28 @@ class Compete(_NodeBase):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
 
-Node = Preflight | Deterministic | Agentic | Validate | Parallel | Compete
+@dataclass(frozen=True, kw_only=True)
+class Output(_NodeBase):
+    """Take what an agent proposes to do outside, within these terms.
+
+    The host does it after the run has succeeded and its sandbox is closed. `by` names the agentic
+    node; if it is None, the blueprint enters the one before.
+    """
+
+    terms: Terms
+    by: str | None = None
+    required: bool = False
+    """The node fails if nothing is proposed, and the run if it cannot be done."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.terms.check(self.checks)
+        if self.by is not None:
+            self.checks.text("by", self.by)
+        self.checks.flag("required", self.required)
+
+
+Node = Preflight | Deterministic | Agentic | Validate | Parallel | Compete | Output
 
 NODE_TYPES: dict[type[Node], NodeType] = {
     Preflight: "preflight",
@@ -227,6 +249,7 @@ NODE_TYPES: dict[type[Node], NodeType] = {
     Validate: "validate",
     Parallel: "parallel",
     Compete: "compete",
+    Output: "output",
 }
 """The type of a node in reports, logs and tags."""
 

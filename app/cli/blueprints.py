@@ -108,6 +108,8 @@ def check(
         print_line(f"{node.name} ({node.type}): {node.description}")
         if node.allowed_tools is not None:
             print_line(f"  tools: {', '.join(node.allowed_tools)}")
+        if node.permits is not None:
+            print_line(f"  permits: {node.permits}")
         if node.needs_options:
             print_line(f"  only with --set: {node.needs_options}")
         if node.prompt is not None:

@@ -123,6 +123,8 @@ def print_report(report: RunReport) -> None:
         print_line(f"error: {report.error}")
     for notice in report.notices:
         print_line(f"note: {notice}")
+    for output in report.outputs:
+        print_line(f"output {output.node}: {output}")
     if report.branch:
         print_line(f"branch: {report.branch}{' (pushed)' if report.pushed else ''}")
         print_line(f"changes: {report.diff_stat}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from contracts.entity import Entity, Label, join_labels
 from contracts.json import Json
 from contracts.model_access import GuardBounds
-from contracts.run import NodeResult, RunContext, RunReport, without_attempt
+from contracts.run import NodeResult, OutputReport, RunContext, RunReport, without_attempt
 from flows.audit.event_log import AppendEvents
 from flows.recall.notes import NodeRequest, PromptBlock, RunNotes
 from flows.runs.checkpoint import Round, StartPoint, round_name
@@ -26,7 +26,7 @@ from flows.runs.trajectory_events import (
 from memory.types import RecallResult
 from nodes.agents.allowed_tools import parse_allowed_tools
 from nodes.text import Redact
-from nodes.types import NODE_TYPES, Node, inner_nodes
+from nodes.types import NODE_TYPES, Node, Output, inner_nodes
 from policy.log.events import Draft, Kind
 from providers.trajectory import parse_event
 from sandbox.redaction import redact_url
@@ -154,6 +154,19 @@ class RunEvents:
         if files is not None and files != self._snapshot:
             self._pending.append(self._draft("snapshot", {"files": files}, (self._workspace,)))
             self._snapshot = files
+        self._flush()
+
+    def output_ended(self, node: Output, report: OutputReport) -> None:
+        """Append what became of an output. Its text has the label of what its agent could see."""
+        body: dict[str, Json] = {
+            "node": node.name,
+            "by": node.by,
+            "status": report.status,
+            "about": report.about,
+            "page": report.page,
+            "reason": report.reason,
+        }
+        self._pending.append(self._draft("output", body, (self._workspace,)))
         self._flush()
 
     def run_finished(self, report: RunReport) -> None:

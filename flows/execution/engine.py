@@ -80,6 +80,7 @@ def run_blueprint(
                 run.delivery.publish()
                 run.load_approvals()
                 run.push_if_asked()
+                run.deliver_outputs()
                 run.follow_pull_request()
             except BaseException as error:  # recorded and raised again, Ctrl-C too
                 with ignore_sigterm():

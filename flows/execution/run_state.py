@@ -13,6 +13,7 @@ from flows.audit.event_log import AppendEvents
 from flows.audit.run_events import RunEvents
 from flows.execution.delivery import Delivery
 from flows.execution.dependencies import RunDependencies
+from flows.execution.outputs import RunOutputs
 from flows.execution.rounds import PullRequestLoop
 from flows.execution.sandboxes import EgressLog
 from flows.execution.work_check import PendingApprovals
@@ -77,6 +78,9 @@ class RunState:
             dependencies.open_approvals,
         )
         self.loop = PullRequestLoop(request, self.checkpoints, self.delivery, folder, dependencies)
+        self.outputs = RunOutputs(
+            request, self.checkpoints, self.delivery, dependencies, folder, bounds
+        )
         self.egress = EgressLog(folder / EGRESS)
         self.events = RunEvents(
             append,
@@ -139,6 +143,11 @@ class RunState:
                 if not self.loop.is_answering:
                     raise
                 self.loop.error = f"the branch could not be pushed: {error}"
+
+    def deliver_outputs(self) -> None:
+        """Do what the agents proposed, if the run succeeded with no pending approval."""
+        if self._report().status == "success":
+            self.outputs.deliver(self.ctx, self.events)
 
     def follow_pull_request(self) -> None:
         """Look at comments and checks of the pull request; write the report into its comment."""
@@ -217,8 +226,8 @@ class RunState:
             # A node that fails for lack of an approval is not the one that ended the run.
             status = "waiting" if report.status == "success" else report.status
             report = replace(report, status=status, failed_node=None)
-        elif report.status == "success" and self.loop.error is not None:
-            report = replace(report, status="failure", error=self.loop.error)
+        elif report.status == "success" and (said := self.outputs.error or self.loop.error):
+            report = replace(report, status="failure", error=said)
         elif report.status == "success" and self.loop.goes_on:
             report = replace(report, status="waiting")
         # Includes the calls of nodes that an outage has left without a result.
@@ -240,6 +249,7 @@ class RunState:
             pushed=self.delivery.pushed,
             pull_request=self.delivery.pull_request,
             checks=self.loop.checks,
+            outputs=self.outputs.reports(self.ctx.results),
             surfaced=self._surfaced(),
             started_at=self._started_at,
             notices=tuple(self._notices(is_resumable=error is not None and not self.is_abandoned)),

@@ -91,6 +91,20 @@ class PullProgress:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutputProgress:
+    """What became of one output. `page` is set once it is done, `reason` once it is refused.
+
+    marker      hidden text of what is written, a secret until then
+    at          when it was begun, in seconds since 1970
+    """
+
+    marker: str = ""
+    at: float = 0.0
+    page: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Checkpoint:
     """State of a run that can be resumed. Stored as `checkpoint.json`.
 
@@ -106,6 +120,7 @@ class Checkpoint:
     published   the commit that the branch in the user's repository points to
     spent_usd   money spent in nodes that will run again
     pull        the pull request that was opened
+    outputs     what became of the outputs, by node and number
     rounds      rounds after the push, also the one that runs
     heard       bytes of the run's logs whose events are written
     went_on     one line per resume
@@ -127,6 +142,7 @@ class Checkpoint:
     published: str | None = None
     spent_usd: float = 0.0
     pull: PullProgress | None = None
+    outputs: Mapping[str, OutputProgress] = field(default_factory=dict)
     rounds: tuple[Round, ...] = ()
     heard: Mapping[str, int] = field(default_factory=dict)
     went_on: tuple[str, ...] = ()

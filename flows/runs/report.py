@@ -60,6 +60,7 @@ def report_markdown(report: RunReport, diff: str) -> str:
         *([f"**{inert_line(report.error)}**"] if report.error else []),
         _facts(report),
         _table(report),
+        *([_outputs(report)] if report.outputs else []),
         *([f"## Diff\n\n{code_block(shown_diff, 'diff')}"] if diff else []),
         *(_details(node) for node in report.nodes if node.status != "skipped"),
     ]
@@ -153,6 +154,12 @@ def _table(report: RunReport) -> str:
         for n in report.nodes
     )
     return "\n".join((head, *rows))
+
+
+def _outputs(report: RunReport) -> str:
+    """Return what agents proposed to do outside, and what became of it."""
+    rows = (f"- {inert_line(one.node)}: {inert_line(str(one))}" for one in report.outputs)
+    return "\n".join(("## Outputs\n", *rows))
 
 
 def _details(node: NodeReport) -> str:

@@ -27,9 +27,11 @@ Kind = Literal[
     "snapshot",
     "egress",
     "relation",
+    "output",
     "report",
 ]
-"""`source` is a repository, a file or a reply that came in from outside."""
+"""`source` is a repository, a file or a reply that came in from outside. `output` is what an agent
+proposed to do outside: done, or refused."""
 
 Clock = Mapping[str, int]
 """Vector clock: the number of known events of each replica; a missing replica counts 0."""

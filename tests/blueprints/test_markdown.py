@@ -12,8 +12,11 @@ from blueprints.dry_run import dry_run
 from blueprints.dsl import (
     agentic,
     blueprint,
+    comment,
     compete,
     deterministic,
+    label,
+    open_issue,
     parallel,
     preflight,
     step,
@@ -160,6 +163,49 @@ def test_markdown_and_python_give_the_same_blueprint() -> None:
     assert dry_run(in_markdown) == dry_run(in_python)
 
 
+TRIAGE = """---
+name: triage-it
+description: Triage
+nodes:
+  - name: look
+    tools: [read]
+  - name: labels
+    label: [bug, question]
+    max_count: 1
+  - name: answer
+    description: Answer the issue
+    comment: issue
+    max_chars: 500
+    required: true
+  - name: more
+    open_issue: 2
+    labels: [agent]
+    by: look
+---
+Look at the issue.
+"""
+
+
+def test_outputs_in_markdown_and_python_are_the_same_and_the_agent_is_told_the_form() -> None:
+    in_python = blueprint(
+        "triage-it",
+        "Triage",
+        [
+            agentic("look", "", prompt=prompt_text("Look at the issue."), allowed_tools=["read"]),
+            label("labels", "", ["bug", "question"], max_count=1),
+            comment("answer", "Answer the issue", max_chars=500, required=True),
+            open_issue("more", "", max_count=2, labels=["agent"], by="look"),
+        ],
+    )
+    in_markdown = parse_markdown(TRIAGE, "triage.md")
+    assert in_markdown == in_python
+    assert dry_run(in_markdown) == dry_run(in_python)
+    said = dry_run(in_markdown)[0].prompt or ""
+    assert said.startswith("Look at the issue.\n\nYou cannot act outside")
+    assert '"answer": {"body": "…"},' in said
+    assert "- `labels`: at most 1 label for the issue, of these: bug, question" in said
+
+
 def prompt_of(text: str, node: str, ctx: RunContext) -> str:
     return next(n for n in parse_markdown(text, "a.md").nodes if n.name == node).prompt(ctx)  # type: ignore[union-attr]  # an agent
 
@@ -232,6 +278,10 @@ def test_windows_line_ends_are_line_ends(tmp_path: Path) -> None:
         (small(more="    check: x\n    retries: 0\n"), "a.md:7:14: node 'work': retries "),
         (small(more="    check: {}\n"), "a.md:5:5: node 'work' has no steps"),
         (small(more="    run: x\n  - name: work\n    run: y\n"), "a.md:2:7: .* node name twice"),
+        (small(more="    comment: repo\n"), r"a.md:6:\d+: node 'work': comment should be 'issue'"),
+        (small(more="    label: []\n"), r"a.md:6:\d+: node 'work': label "),
+        (small(more="    open_issue: 99\n"), r"a.md:6:\d+: node 'work': open_issue "),
+        (small(more="    comment: issue\n"), "a.md:5:5: node 'work' has a place with no agentic"),
         (small(more="    parallel: [[{run: x}]]\n"), "a.md:6:17: node 'work': 'name' is missing"),
         (small(more="    compete: 1\n    check: x\n"), "a.md:6:14: node 'work': compete "),
         (small(""), "a.md:7:1: node 'work' has no prompt: write it below a line '## work'"),

@@ -9,6 +9,7 @@ from tests.support.forge_state import (
     Check,
     Comment,
     ForgeState,
+    Issue,
     Listing,
     Pull,
     Shape,
@@ -151,10 +152,10 @@ def _log(state: ForgeState, asked: Asked, number: str) -> Answer:
 
 
 def _comments(state: ForgeState, asked: Asked, number: str) -> Answer:
-    pull = state.pull(number)
-    if pull is None:
+    thread = state.thread(number)
+    if thread is None:
         return NOT_FOUND
-    return Answer(200, [_comment_shape(one) for one in pull.comments if one.kind == "comment"])
+    return Answer(200, [_comment_shape(one) for one in thread.comments if one.kind == "comment"])
 
 
 def _reviews(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
@@ -173,10 +174,10 @@ def _line_comments(state: ForgeState, asked: Asked, number: str, review: str) ->
 
 
 def _comment(state: ForgeState, asked: Asked, number: str) -> Answer:
-    pull = state.pull(number)
-    if pull is None or state.refuses:
-        return _FORBIDDEN if pull else NOT_FOUND
-    return Answer(201, _comment_shape(state.comment_on(pull, str(asked.body["body"]))))
+    thread = state.thread(number)
+    if thread is None or state.refuses:
+        return _FORBIDDEN if thread else NOT_FOUND
+    return Answer(201, _comment_shape(state.comment_on(thread, str(asked.body["body"]))))
 
 
 def _edit_comment(state: ForgeState, asked: Asked, number: str) -> Answer:
@@ -193,6 +194,7 @@ def _comment_shape(comment: Comment) -> Shape:
         "body": comment.body,
         "user": {"login": comment.author},
         "created_at": comment.written_at,
+        "html_url": comment.page,
     }
 
 
@@ -225,6 +227,43 @@ def _permission(state: ForgeState, asked: Asked, name: str) -> Answer:
     return Answer(200, {"permission": permission, "role_name": permission, "user": {"login": name}})
 
 
+def _issues(state: ForgeState, asked: Asked) -> Listing:
+    return Listing([_issue_shape(state, issue) for issue in state.issues])
+
+
+def _issue(state: ForgeState, asked: Asked, number: str) -> Answer:
+    issue = state.issue(number)
+    return Answer(200, _issue_shape(state, issue)) if issue else NOT_FOUND
+
+
+def _open_issue(state: ForgeState, asked: Asked) -> Answer:
+    if state.refuses:
+        return _FORBIDDEN
+    issue = state.open_issue(str(asked.body["title"]), str(asked.body["body"]))
+    return Answer(201, _issue_shape(state, issue))
+
+
+def _add_labels(state: ForgeState, asked: Asked, number: str) -> Answer:
+    issue, names = state.issue(number), asked.body["labels"]
+    if issue is None or state.refuses:
+        return _FORBIDDEN if issue else NOT_FOUND
+    issue.add_labels(names if isinstance(names, list) else [])
+    return Answer(200, [{"id": 1, "name": name} for name in issue.labels])
+
+
+def _issue_shape(state: ForgeState, issue: Issue) -> Shape:
+    return {
+        "id": 5_000 + issue.number,
+        "number": issue.number,
+        "state": "open",
+        "title": issue.title,
+        "body": issue.body,
+        "labels": [{"id": 1, "name": name} for name in issue.labels],
+        "user": {"login": issue.author},
+        "html_url": f"{state.url}/team/app/issues/{issue.number}",
+    }
+
+
 ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
     ("GET", _PROJECT, _project),
     ("GET", f"{_PROJECT}/branches/([^/]+)", _branch),
@@ -236,6 +275,10 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
     ("GET", f"{_PROJECT}/actions/runs", _runs),
     ("GET", rf"{_PROJECT}/actions/runs/(\d+)/jobs", _jobs),
     ("GET", rf"{_PROJECT}/actions/jobs/(\d+)/logs", _log),
+    ("GET", f"{_PROJECT}/issues", _issues),
+    ("POST", f"{_PROJECT}/issues", _open_issue),
+    ("GET", rf"{_PROJECT}/issues/(\d+)", _issue),
+    ("POST", rf"{_PROJECT}/issues/(\d+)/labels", _add_labels),
     ("GET", rf"{_PROJECT}/issues/(\d+)/comments", _comments),
     ("POST", rf"{_PROJECT}/issues/(\d+)/comments", _comment),
     ("PATCH", rf"{_PROJECT}/issues/comments/(\d+)", _edit_comment),

@@ -9,6 +9,7 @@ from tests.support.forge_state import (
     Check,
     Comment,
     ForgeState,
+    Issue,
     Listing,
     Pull,
     Shape,
@@ -220,6 +221,56 @@ def _users(state: ForgeState, asked: Asked) -> Listing:
     return Listing([{"id": _account_number(name), "username": name, "state": "active"}])
 
 
+def _issues(state: ForgeState, asked: Asked) -> Listing:
+    newest = reversed(state.issues) if asked.query.get("sort") == "desc" else state.issues
+    return Listing([_issue_shape(state, issue) for issue in newest])
+
+
+def _issue(state: ForgeState, asked: Asked, number: str) -> Answer:
+    issue = state.issue(number)
+    return Answer(200, _issue_shape(state, issue)) if issue else NOT_FOUND
+
+
+def _open_issue(state: ForgeState, asked: Asked) -> Answer:
+    if state.refuses:
+        return _FORBIDDEN
+    issue = state.open_issue(str(asked.body["title"]), str(asked.body["description"]))
+    return Answer(201, _issue_shape(state, issue))
+
+
+def _edit_issue(state: ForgeState, asked: Asked, number: str) -> Answer:
+    issue = state.issue(number)
+    if issue is None or state.refuses:
+        return _FORBIDDEN if issue else NOT_FOUND
+    issue.add_labels(str(asked.body["add_labels"]).split(","))
+    return Answer(200, _issue_shape(state, issue))
+
+
+def _issue_notes(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
+    issue = state.issue(number)
+    return Listing([_note_shape(one) for one in issue.comments]) if issue else NOT_FOUND
+
+
+def _issue_note(state: ForgeState, asked: Asked, number: str) -> Answer:
+    issue = state.issue(number)
+    if issue is None or state.refuses:
+        return _FORBIDDEN if issue else NOT_FOUND
+    return Answer(201, _note_shape(state.comment_on(issue, str(asked.body["body"]))))
+
+
+def _issue_shape(state: ForgeState, issue: Issue) -> Shape:
+    return {
+        "id": 5_000 + issue.number,
+        "iid": issue.number,
+        "state": "opened",
+        "title": issue.title,
+        "description": issue.body,
+        "labels": list(issue.labels),
+        "author": {"id": _account_number(issue.author), "username": issue.author},
+        "web_url": f"{state.url}/team/app/-/issues/{issue.number}",
+    }
+
+
 ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
     ("GET", _PROJECT, _project),
     ("GET", f"{_PROJECT}/repository/branches/([^/]+)", _branch),
@@ -232,6 +283,12 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
     ("GET", rf"{_PROJECT}/merge_requests/(\d+)/notes", _notes),
     ("POST", rf"{_PROJECT}/merge_requests/(\d+)/notes", _note),
     ("PUT", rf"{_PROJECT}/merge_requests/(\d+)/notes/(\d+)", _edit_note),
+    ("GET", f"{_PROJECT}/issues", _issues),
+    ("POST", f"{_PROJECT}/issues", _open_issue),
+    ("GET", rf"{_PROJECT}/issues/(\d+)", _issue),
+    ("PUT", rf"{_PROJECT}/issues/(\d+)", _edit_issue),
+    ("GET", rf"{_PROJECT}/issues/(\d+)/notes", _issue_notes),
+    ("POST", rf"{_PROJECT}/issues/(\d+)/notes", _issue_note),
     ("GET", rf"{_PROJECT}/members/all/(\d+)", _member),
     ("GET", "/users", _users),
     ("GET", r"/users/(\d+)", _user),

@@ -61,6 +61,7 @@ class Comment:
     number: int
     author: str
     body: str
+    page: str = ""
     kind: CommentKind = "comment"
     thread: int | None = None
     path: str = ""
@@ -90,12 +91,29 @@ class Pull:
 
 
 @dataclass
+class Issue:
+    """One issue."""
+
+    number: int
+    title: str
+    body: str
+    author: str = ACCOUNT
+    labels: list[str] = field(default_factory=list)
+    comments: list[Comment] = field(default_factory=list)
+
+    def add_labels(self, names: Sequence[str]) -> None:
+        """Add the labels that it does not have yet."""
+        self.labels += [name for name in names if name not in self.labels]
+
+
+@dataclass
 class ForgeState:
     """The project `team/app`."""
 
     url: str = ""
     branches: tuple[str, ...] = ("main",)
     pulls: list[Pull] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
     members: dict[str, str] = field(default_factory=dict)
     """Account to permission: admin, write or read. Others have none."""
     conflicts: bool = False
@@ -142,9 +160,22 @@ class ForgeState:
         """Return the pull request with this number."""
         return next((pull for pull in self.pulls if pull.number == int(number)), None)
 
+    def open_issue(self, title: str, body: str, *, author: str = ACCOUNT) -> Issue:
+        """Open an issue."""
+        self.issues.append(Issue(self.number(), title, body, author))
+        return self.issues[-1]
+
+    def issue(self, number: str) -> Issue | None:
+        """Return the issue with this number."""
+        return next((issue for issue in self.issues if issue.number == int(number)), None)
+
+    def thread(self, number: str) -> Issue | Pull | None:
+        """Return the issue or pull request with this number: they share their numbers."""
+        return self.issue(number) or self.pull(number)
+
     def comment_on(
         self,
-        pull: Pull,
+        at: Pull | Issue,
         body: str,
         *,
         author: str = ACCOUNT,
@@ -152,8 +183,10 @@ class ForgeState:
         thread: int | None = None,
     ) -> Comment:
         """Add a comment."""
-        pull.comments.append(Comment(self.number(), author, body, kind, thread))
-        return pull.comments[-1]
+        number = self.number()
+        page = f"{self.url}/team/app/issues/{at.number}#issuecomment-{number}"
+        at.comments.append(Comment(number, author, body, page, kind, thread))
+        return at.comments[-1]
 
     def comment_on_line(
         self, pull: Pull, body: str, *, author: str, path: str = "answer.txt", line: int = 1
@@ -165,5 +198,6 @@ class ForgeState:
 
     def comment(self, number: str) -> Comment | None:
         """Return the comment with this number."""
-        known = (comment for pull in self.pulls for comment in pull.comments)
+        threads: list[Pull | Issue] = [*self.pulls, *self.issues]
+        known = (one for thread in threads for one in thread.comments)
         return next((comment for comment in known if comment.number == int(number)), None)

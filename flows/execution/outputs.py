@@ -1,0 +1,173 @@
+"""Does what agents proposed, after the sandbox closed: each output once, within its node's terms.
+
+What is written where is decided by the blueprint and the request; an agent decides only the words.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
+from typing import NamedTuple, assert_never
+
+from contracts.errors import ForgeRefused
+from contracts.model_access import GuardBounds
+from contracts.run import NodeResult, OutputReport, RunContext
+from flows.audit.run_events import RunEvents
+from flows.execution.delivery import Delivery
+from flows.execution.dependencies import RunDependencies
+from flows.execution.forge_client import Forge
+from flows.execution.forge_outputs import Begun, Thread, add_labels, open_issue, write_comment
+from flows.runs.checkpoint import OutputProgress
+from flows.runs.checkpoints import Checkpoints
+from flows.runs.home import TRAJECTORY
+from flows.runs.request import ResolvedRequest
+from flows.runs.trajectory_events import node_rules, secrets_read
+from nodes.outputs.proposals import Action, Comment, Issue, Labels, Refusal, proposals
+from nodes.outputs.terms import Target
+from nodes.types import Output
+from sandbox.branches import push_address
+from sandbox.redaction import redact_url
+
+_STARTED_FOR = re.compile(r"(issue|pull):([1-9]\d{0,17})")
+_NO_THREAD: dict[Target, str] = {
+    "issue": "the run was not started for an issue",
+    "pull_request": "the run was not started for a pull request and has opened none",
+}
+
+
+class _Proposal(NamedTuple):
+    """One proposal of a node; `key` names it in the checkpoint."""
+
+    node: Output
+    key: str
+    what: Action | Refusal
+
+
+class RunOutputs:
+    """The outputs of one run. `error` says which required one could not be done."""
+
+    def __init__(
+        self,
+        request: ResolvedRequest,
+        checkpoints: Checkpoints,
+        delivery: Delivery,
+        dependencies: RunDependencies,
+        folder: Path,
+        bounds: GuardBounds | None,
+    ) -> None:
+        self.error: str | None = None
+        self._request = request
+        self._nodes = [one for one in request.definition.nodes if isinstance(one, Output)]
+        self._checkpoints = checkpoints
+        self._delivery = delivery
+        self._dependencies = dependencies
+        self._folder = folder
+        self._bounds = bounds
+
+    def reports(self, results: Mapping[str, NodeResult]) -> tuple[OutputReport, ...]:
+        """Return every proposal so far, and what became of it."""
+        return tuple(self._report(one) for one in self._proposals(results))
+
+    def deliver(self, ctx: RunContext, events: RunEvents) -> None:
+        """Do every output that is allowed and not done yet."""
+        found = list(self._proposals(ctx.results))
+        if all(isinstance(one.what, Refusal) for one in found):
+            return
+        remote = push_address(self._checkpoints.current.base)
+        forge = self._dependencies.find_forge(remote) if remote else None
+        if forge is None:
+            named = f"the forge of {redact_url(remote)}" if remote else "a remote"
+            self._delivery.tell(f"outputs are only proposed: there is no token for {named}")
+            self._require(found)
+            return
+        secrets = self._secrets_read()
+        for one in found:
+            if self._report(one).status == "proposed":
+                self._do(one, forge, secrets)
+                events.output_ended(one.node, self._report(one))
+        self._require(found)
+
+    def _do(self, one: _Proposal, forge: Forge, secrets: str) -> None:
+        """Do one output, or record why it is refused."""
+        before = self._checkpoints.current.outputs.get(one.key)
+        if isinstance(one.what, Refusal):
+            return
+        if secrets:
+            self._save(one.key, OutputProgress(reason=secrets))
+            return
+        begun = before or OutputProgress(marker=f"harness output {token_hex(8)}", at=time.time())
+        self._save(one.key, begun)
+        mark = Begun(begun.marker, begun.at if before is not None else None)
+        try:
+            page = self._write(one.what, forge, mark)
+        except ForgeRefused as error:
+            self._save(one.key, replace(begun, reason=self._dependencies.redact(str(error))))
+        else:
+            self._save(one.key, replace(begun, page=page))
+
+    def _write(self, what: Action, forge: Forge, mark: Begun) -> str:
+        match what:
+            case Comment():
+                return write_comment(forge, self._thread(what.on), self._signed(what.body), mark)
+            case Labels():
+                return add_labels(forge, self._thread(what.on), what.names)
+            case Issue():
+                return open_issue(forge, what.title, self._signed(what.body), what.labels, mark)
+            case _:
+                assert_never(what)
+
+    def _signed(self, body: str) -> str:
+        """Return the text with a line that tells people who wrote it."""
+        who = f"blueprint `{self._request.definition.name}`, run `{self._folder.name}`"
+        return f"{body}\n\n*Written by an agent ({who}). It may be wrong.*"
+
+    def _thread(self, on: Target) -> Thread:
+        found = _STARTED_FOR.fullmatch(self._request.intent_from)
+        kind: Target = "issue" if found and found[1] == "issue" else "pull_request"
+        if found and kind == on:
+            return Thread(on, int(found[2]))
+        pull = self._checkpoints.current.pull
+        if on == "pull_request" and pull is not None:
+            return Thread(on, pull.number)
+        raise ForgeRefused(_NO_THREAD[on])
+
+    def _secrets_read(self) -> str:
+        """Return why nothing may leave; empty if no agent has read a file with secrets."""
+        rules, trajectory = node_rules(self._request, self._bounds), self._folder / TRAJECTORY
+        read = sorted({file for node in rules for file in secrets_read(trajectory, node, rules)})
+        return f"an agent has read {', '.join(map(repr, read))}, which may hold secrets" * bool(
+            read
+        )
+
+    def _proposals(self, results: Mapping[str, NodeResult]) -> Iterator[_Proposal]:
+        for node in self._nodes:
+            result = results.get(node.name)
+            if result is not None and result.status != "skipped":
+                for number, what in enumerate(proposals(node, results), 1):
+                    yield _Proposal(node, f"{node.name}/{number}", what)
+
+    def _report(self, one: _Proposal) -> OutputReport:
+        name, about = one.node.name, str(one.what)
+        if isinstance(one.what, Refusal):
+            return OutputReport(
+                node=name, status="refused", about=one.what.about, reason=one.what.reason
+            )
+        now = self._checkpoints.current.outputs.get(one.key) or OutputProgress()
+        if now.page:
+            return OutputReport(node=name, status="done", about=about, page=now.page)
+        if now.reason:
+            return OutputReport(node=name, status="refused", about=about, reason=now.reason)
+        return OutputReport(node=name, status="proposed", about=about)
+
+    def _require(self, found: list[_Proposal]) -> None:
+        """Set `error` if an output of a required node is not done."""
+        for one in found:
+            report = self._report(one)
+            if one.node.required and report.status != "done":
+                self.error = f"output {one.node.name!r} is {report}"
+
+    def _save(self, key: str, progress: OutputProgress) -> None:
+        now = self._checkpoints.current
+        self._checkpoints.save(replace(now, outputs={**now.outputs, key: progress}))

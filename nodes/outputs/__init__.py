@@ -1,0 +1,1 @@
+"""What agents may have done outside the sandbox: declared, proposed, and made harmless."""

@@ -1,0 +1,249 @@
+"""Outputs of a run, done once on the forge after the sandbox closed, with a scripted model."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from blueprints.dsl import agentic, blueprint, comment, label, open_issue
+from blueprints.types import Blueprint
+from contracts.run import RunReport
+from flows.execution import outputs as outputs_room
+from flows.execution.dependencies import RunDependencies
+from flows.execution.engine import run_blueprint
+from flows.execution.forge_client import Forge, ForgeKind
+from flows.execution.forge_outputs import Begun, Thread, add_labels, write_comment
+from flows.execution.forge_outputs import open_issue as open_issue_at
+from flows.execution.wiring import open_event_log
+from flows.runs.report import report_markdown
+from flows.runs.request import ResolvedRequest
+from nodes.types import Node
+from tests.support.flows import Ask
+from tests.support.forge_state import TOKEN, Issue
+from tests.support.recorded_forge import Answer, RecordedForge, recorded_forge
+from tests.support.repositories import git
+
+RUN = "abcd1234"
+LOOK = agentic("look", "Look", prompt=lambda _: "Look at the issue", allowed_tools=["read"])
+PROPOSED = {
+    "answer": {"body": "@octocat fixes #12 <b>bold</b>"},
+    "labels": {"add": ["bug", "admin"]},
+    "more": {"title": "Also @octocat", "body": "See #12"},
+}
+ALL = (
+    comment("answer", "Answer"),
+    label("labels", "Label", ["bug", "question"]),
+    open_issue("more", "Report", labels=["agent"]),
+)
+
+
+@pytest.fixture(params=get_args(ForgeKind))
+def there(request: pytest.FixtureRequest) -> Iterator[RecordedForge]:
+    with recorded_forge(request.param) as forge:
+        yield forge
+
+
+@pytest.fixture
+def gitea() -> Iterator[RecordedForge]:
+    with recorded_forge("gitea") as forge:
+        yield forge
+
+
+@pytest.fixture
+def asked(
+    ask: Ask,
+    model: Callable[..., str],
+    repository: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., ResolvedRequest]:
+    """A run about an issue, whose agent proposes this."""
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
+    git(repository, "remote", "add", "origin", str(tmp_path / "origin.git"))
+
+    def request(
+        issue: Issue, *nodes: Node, proposed: object = PROPOSED, first: tuple[object, ...] = ()
+    ) -> ResolvedRequest:
+        said = {"content": f"Done.\n\n```outputs\n{json.dumps(proposed)}\n```"}
+        made = ask(of(*nodes), model=model(*first, said))
+        return made.changed(intent="Look", intent_from=f"issue:{issue.number}")
+
+    return request
+
+
+def of(*nodes: Node) -> Blueprint:
+    return blueprint("triage-it", "Triage", [LOOK, *nodes])
+
+
+def at(there: RecordedForge) -> Forge:
+    return Forge(kind=there.kind, api=there.api, project="team/app", token=TOKEN)
+
+
+def with_forge(shop: RunDependencies, there: RecordedForge) -> RunDependencies:
+    return replace(shop, find_forge=lambda _: at(there))
+
+
+def shown(report: RunReport) -> list[tuple[str, str, str]]:
+    return [(one.node, one.status, one.reason) for one in report.outputs]
+
+
+def test_what_an_agent_proposes_is_done_without_power(
+    there: RecordedForge, shop: RunDependencies, asked: Callable[..., ResolvedRequest]
+) -> None:
+    issue = there.state.open_issue("It fails", "…", author="ann")
+    report = run_blueprint(asked(issue, *ALL), with_forge(shop, there), run_id=RUN)
+    assert (report.status, report.error) == ("success", None)
+    [written] = issue.comments
+    assert written.body.startswith(
+        "`@octocat` fixes\u200b `#12` &lt;b&gt;bold&lt;/b&gt;\n\n*Written"
+    )
+    assert f"run `{RUN}`" in written.body
+    assert issue.labels == ["bug"]
+    opened = there.state.issues[-1]
+    assert (opened.title, opened.labels) == ("Also @\u200boctocat", ["agent"])
+    assert opened.body.startswith("See `#12`")
+    assert shown(report) == [
+        ("answer", "done", ""),
+        ("labels", "done", ""),
+        ("labels", "refused", "the blueprint does not allow this label"),
+        ("more", "done", ""),
+    ]
+    assert all(one.page.startswith(there.url) for one in report.outputs if one.status == "done")
+    assert "## Outputs" in report_markdown(report, "")
+
+
+def test_what_an_earlier_process_wrote_is_found_and_not_written_again(
+    there: RecordedForge,
+) -> None:
+    forge = at(there)
+    issue = there.state.open_issue("It fails", "…")
+    thread, again = Thread("issue", issue.number), Begun("harness output 1", time.time())
+    written = [
+        (
+            write_comment(forge, thread, "Hello", begun),
+            open_issue_at(forge, "New", "…", ("bug",), begun),
+            add_labels(forge, thread, ("bug",)),
+        )
+        for begun in (Begun("harness output 1"), again, again)
+    ]
+    assert written[1:] == [written[0]] * 2
+    assert (len(issue.comments), issue.labels, len(there.state.issues)) == (1, ["bug"], 2)
+
+
+def test_a_run_that_dies_in_the_middle_goes_on_and_writes_nothing_twice(
+    gitea: RecordedForge,
+    shop: RunDependencies,
+    asked: Callable[..., ResolvedRequest],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    issue = gitea.state.open_issue("It fails", "…")
+    request, dependencies = asked(issue, *ALL), with_forge(shop, gitea)
+    for dies_after in ("write_comment", "add_labels", "open_issue"):
+        with monkeypatch.context() as patched:
+            patched.setattr(outputs_room, dies_after, dying_after(dies_after))
+            with pytest.raises(KeyboardInterrupt):
+                run_blueprint(request, dependencies, run_id=RUN)
+    report = run_blueprint(request, dependencies, run_id=RUN)
+    assert [one.status for one in report.outputs if one.status != "refused"] == ["done"] * 3
+    assert (len(issue.comments), issue.labels, len(gitea.state.issues)) == (1, ["bug"], 2)
+
+
+def dying_after(name: str) -> Callable[..., str]:
+    """The function of this name; the process dies before it hears the answer."""
+    real = getattr(outputs_room, name)
+
+    def dies(*given: object) -> str:
+        real(*given)
+        raise KeyboardInterrupt
+
+    return dies
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_a_refusal_of_the_forge_is_said_and_fails_only_a_required_output(
+    required: bool,
+    gitea: RecordedForge,
+    shop: RunDependencies,
+    asked: Callable[..., ResolvedRequest],
+) -> None:
+    issue = gitea.state.open_issue("It fails", "…")
+    gitea.state.refuses = True
+    request = asked(issue, comment("answer", "Answer", required=required))
+    report = run_blueprint(request, with_forge(shop, gitea), run_id=RUN)
+    [one] = report.outputs
+    assert (one.status, "403" in one.reason) == ("refused", True)
+    assert report.status == ("failure" if required else "success")
+    said = str(report.error).startswith("output 'answer' is refused: no comment at http")
+    assert said == required
+
+
+def test_without_a_token_one_line_says_so_and_nothing_is_asked(
+    shop: RunDependencies, asked: Callable[..., ResolvedRequest]
+) -> None:
+    report = run_blueprint(asked(Issue(7, "", ""), *ALL), shop, run_id=RUN)
+    assert report.status == "success"
+    assert [one.status for one in report.outputs] == ["proposed", "proposed", "refused", "proposed"]
+    assert len([line for line in report.notices if "there is no token" in line]) == 1
+
+
+def test_a_run_that_was_started_for_no_issue_answers_none(
+    gitea: RecordedForge, shop: RunDependencies, asked: Callable[..., ResolvedRequest]
+) -> None:
+    request = asked(Issue(7, "", ""), *ALL).changed(intent_from="")
+    report = run_blueprint(request, with_forge(shop, gitea), run_id=RUN)
+    assert ("answer", "refused", "the run was not started for an issue") in shown(report)
+    assert len(gitea.state.issues) == 1
+
+
+def test_a_run_that_fails_does_nothing_outside(
+    gitea: RecordedForge, shop: RunDependencies, asked: Callable[..., ResolvedRequest]
+) -> None:
+    issue = gitea.state.open_issue("It fails", "…")
+    must = comment("must", "Must", required=True)
+    report = run_blueprint(asked(issue, *ALL, must), with_forge(shop, gitea), run_id=RUN)
+    assert (report.status, report.failed_node) == ("failure", "must")
+    assert [one.status for one in report.outputs] == ["proposed", "proposed", "refused", "proposed"]
+    assert gitea.requests == []
+
+
+def test_nothing_leaves_once_an_agent_has_read_a_file_with_secrets(
+    gitea: RecordedForge, shop: RunDependencies, asked: Callable[..., ResolvedRequest]
+) -> None:
+    issue = gitea.state.open_issue("It fails", "…")
+    read = {"function": {"name": "read_file", "arguments": json.dumps({"path": ".env"})}}
+    request = asked(issue, ALL[0], first=({"tool_calls": [read]},))
+    report = run_blueprint(request, with_forge(shop, gitea), run_id=RUN)
+    assert shown(report) == [
+        ("answer", "refused", "an agent has read '.env', which may hold secrets")
+    ]
+    assert issue.comments == []
+
+
+def test_the_event_log_holds_each_output_with_the_label_of_what_its_agent_saw(
+    gitea: RecordedForge, shop: RunDependencies, asked: Callable[..., ResolvedRequest]
+) -> None:
+    issue = gitea.state.open_issue("It fails", "…")
+    run_blueprint(asked(issue, *ALL), with_forge(shop, gitea), run_id=RUN)
+    with open_event_log() as log:
+        history = log.history()
+        written = [event for event in log.events(RUN) if event.kind == "output"]
+    assert [(e.body["node"], e.body["status"]) for e in written] == [
+        ("answer", "done"),
+        ("labels", "done"),
+        ("more", "done"),
+    ]
+    [seen] = {name for event in written for name in event.consumes}
+    assert f"issue:{issue.number}" in history.entities[seen].label.taint
+
+
+def test_a_rate_limit_and_a_passing_failure_are_waited_for(
+    gitea: RecordedForge, shop: RunDependencies, asked: Callable[..., ResolvedRequest]
+) -> None:
+    issue = gitea.state.open_issue("It fails", "…")
+    gitea.troubles.append(Answer(429, "Too Many Requests", {"Retry-After": "0"}))
+    report = run_blueprint(asked(issue, ALL[0]), with_forge(shop, gitea), run_id=RUN)
+    assert [one.status for one in report.outputs] == ["done"]
