@@ -12,6 +12,7 @@ from blueprints.find import find_blueprint, installed_names, is_markdown, is_nam
 from blueprints.library import fix_tests as _fix_tests
 from blueprints.library import implement as _implement
 from blueprints.library import review as _review
+from blueprints.library import triage as _triage
 from blueprints.library import upgrade_deps as _upgrade_deps
 from blueprints.types import Blueprint
 from contracts.errors import BadInput, BlueprintNotFound, SettingsInvalid
@@ -34,6 +35,7 @@ from nodes.agents.table import agent_rows
 fix_tests = compile_blueprint(_fix_tests.fix_tests, build_dependencies)
 implement = compile_blueprint(_implement.implement, build_dependencies)
 review = compile_blueprint(_review.review, build_dependencies)
+triage = compile_blueprint(_triage.triage, build_dependencies)
 upgrade_deps = compile_blueprint(_upgrade_deps.upgrade_deps, build_dependencies)
 
 

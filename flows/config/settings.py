@@ -126,7 +126,7 @@ class TelemetrySettings(BaseModel, frozen=True, extra="forbid"):
 class WebhookRule(BaseModel, frozen=True, extra="forbid"):
     """An event of a forge and the deployment that it starts."""
 
-    on: Literal["issue labelled", "check failed"]
+    on: Literal["issue opened", "issue labelled", "check failed"]
     """The event."""
     label: str = "harness"
     """Label of the issue. On GitHub, only people with triage rights can add labels."""

@@ -27,6 +27,7 @@ from flows.execution.dependencies import OpenedSandbox, RunDependencies
 from flows.execution.installs import RunInstalls
 from flows.execution.rounds import with_rounds
 from flows.execution.run_state import RunState
+from flows.execution.started_for import with_issue
 from flows.recall.notes import with_notes
 from flows.runs import checkpoint
 from flows.runs.checkpoint import StartPoint
@@ -64,8 +65,11 @@ def run_blueprint(
     is_new = not (dependencies.runs / run_id).exists()
     # Before the lock, which creates the folder of the run: a bad repository leaves no run.
     base = _fetch_base(request, dependencies) if is_new else None
+    if base is not None:
+        request = with_issue(request, base, dependencies.find_forge)
     with run_lock(dependencies.runs, run_id):
         start = _start_point(request, dependencies, run_id, base)
+        request = _with_intent(request, start, dependencies, run_id)
         request = request.changed(way_out=start.checkpoint.base.way_out)
         dependencies.memory.prepare()
         folder = write_record(dependencies.runs, run_id, request, flow_run)
@@ -118,6 +122,16 @@ def _start_point(
         known = approvals.list(run_id=run_id)
     sizes = log_sizes(folder)
     return StartPoint(resume_point(saved, request.definition, known, log_sizes=sizes), resumed=True)
+
+
+def _with_intent(
+    request: ResolvedRequest, start: StartPoint, dependencies: RunDependencies, run_id: str
+) -> ResolvedRequest:
+    """Return the request with the text of its issue, as it was when the run began."""
+    record = read_record(dependencies.runs / run_id) if start.resumed else None
+    if record is None:
+        return with_issue(request, start.checkpoint.base, dependencies.find_forge)
+    return request.changed(intent=record.intent, intent_from=record.intent_from)
 
 
 def _fetch_base(request: ResolvedRequest, dependencies: RunDependencies) -> BaseCommit:

@@ -19,7 +19,7 @@ from flows.execution.delivery import Delivery
 from flows.execution.dependencies import RunDependencies
 from flows.execution.forge_client import Forge
 from flows.execution.forge_outputs import Begun, Thread, add_labels, open_issue, write_comment
-from flows.runs.checkpoint import OutputProgress
+from flows.runs.checkpoint import OUTPUT_MARK, OutputProgress
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.home import TRAJECTORY
 from flows.runs.request import ResolvedRequest
@@ -97,7 +97,7 @@ class RunOutputs:
         if secrets:
             self._save(one.key, OutputProgress(reason=secrets))
             return
-        begun = before or OutputProgress(marker=f"harness output {token_hex(8)}", at=time.time())
+        begun = before or OutputProgress(marker=f"{OUTPUT_MARK} {token_hex(8)}", at=time.time())
         self._save(one.key, begun)
         mark = Begun(begun.marker, begun.at if before is not None else None)
         try:

@@ -23,6 +23,8 @@ from sandbox.repos import BaseCommit
 from sandbox.workspace import WorkCommit
 
 VERSION = 1
+OUTPUT_MARK = "harness output"
+"""Begins the hidden mark in what an agent has written on a forge."""
 _AFTER_PUSH = " after the push"
 
 

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from contracts.errors import HarnessError, WebhookRefused
 from flows.config.settings import Settings, WebhookRule, WebhookSettings
+from flows.runs.checkpoint import OUTPUT_MARK
 from flows.runs.home import KEPT
 from flows.runs.runs import is_known, read_entry, try_read_record
 from flows.services import prefect_server
@@ -262,21 +263,24 @@ def _once(repository: str, payload: Payload, rule: WebhookRule) -> str:
 def _parameters(event: str, payload: Payload, rule: WebhookRule) -> dict[str, object] | None:
     match (rule.on, event, _at(payload, "action")):
         case ("issue labelled", "issues", "labeled"):
-            return _issue_parameters(payload, rule)
+            named = _at(payload, "label", "name") == rule.label
+            return _issue_parameters(payload, "Do what issue {} asks for.") if named else None
+        case ("issue opened", "issues", "opened"):
+            # What a run has opened starts no other run: that might never end.
+            is_ours = f"<!-- {OUTPUT_MARK}" in str(_at(payload, "issue", "body"))
+            return None if is_ours else _issue_parameters(payload, "Issue {} was opened.")
         case ("check failed", "check_run", "completed"):
             return _check_parameters(payload)
         case _:
             return None
 
 
-def _issue_parameters(payload: Payload, rule: WebhookRule) -> dict[str, object] | None:
-    if _at(payload, "label", "name") != rule.label:
-        return None
+def _issue_parameters(payload: Payload, wanted: str) -> dict[str, object]:
     number = _at(payload, "issue", "number")
     text = f"{_at(payload, 'issue', 'title')}\n\n{_at(payload, 'issue', 'body') or ''}"
     quote = quote_untrusted(text, f"issue {number}")
     return {
-        "intent": f"Do what issue {number} asks for.\n\n{quote}",
+        "intent": f"{wanted.format(number)}\n\n{quote}",
         "intent_from": f"issue:{number}",
     }
 

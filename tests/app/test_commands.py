@@ -10,7 +10,7 @@ from flows.runs.request import ResolvedRequest
 from tests.support.app import Harness
 
 ROOT = Path(__file__).parents[2]
-BUILT_IN = ("fix-tests", "implement", "review", "upgrade-deps")
+BUILT_IN = ("fix-tests", "implement", "review", "triage", "upgrade-deps")
 
 
 def test_help_names_every_command(started: Harness) -> None:

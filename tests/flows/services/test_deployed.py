@@ -21,7 +21,10 @@ OF_ONE = {
 """What is another each time that a deployment is made, or in another git repository."""
 
 SCRIPT = Path(demo.__file__).with_name("replies.jsonl")
-BLUEPRINTS = {"fix-tests", "implement", "review", "upgrade-deps", "run-blueprint", "run-plan"}
+BLUEPRINTS = {
+    *("fix-tests", "implement", "review", "triage", "upgrade-deps"),
+    *("run-blueprint", "run-plan"),
+}
 UPKEEP = {
     "answer-comments",
     "expire-approvals",

@@ -61,6 +61,26 @@ def test_an_issue_with_the_label_becomes_an_implement_run() -> None:
     assert "| It is broken" in str(start.parameters["intent"])
 
 
+OPENED = WebhookSettings(
+    repositories={"team/app": "/srv/git/app"},
+    rules=(WebhookRule(on="issue opened", deployment="triage"),),
+)
+
+
+def test_a_new_issue_becomes_a_triage_run_where_the_operator_says_so() -> None:
+    new = {**labelled(), "action": "opened"}
+    start = started("issues", new, OPENED)
+    assert (start.deployment, start.parameters["intent_from"]) == ("triage", "issue:12")
+    assert "| It is broken" in str(start.parameters["intent"])
+    assert matching_start("issues", new, SETTINGS) is None
+    assert matching_start("issues", labelled(), OPENED) is None
+
+
+def test_an_issue_that_a_run_has_opened_starts_no_other_run() -> None:
+    ours = {**labelled(body="See.\n\n<!-- harness output 0f -->"), "action": "opened"}
+    assert matching_start("issues", ours, OPENED) is None
+
+
 def test_a_failed_check_becomes_a_fix_tests_run_from_its_branch() -> None:
     start = started("check_run", check("feature"))
     assert (start.deployment, start.parameters["ref"]) == ("fix-tests", "feature")
