@@ -22,8 +22,11 @@ from nodes.outputs.terms import (
     DEFAULT_CHARS,
     CommentTerms,
     LabelTerms,
+    NotifyTerms,
     OpenIssueTerms,
+    ReviewTerms,
     Target,
+    Verdict,
 )
 from nodes.types import (
     DEFAULT_MAX_TURNS,
@@ -174,8 +177,45 @@ def _open_issue(
     return Output(name, description, terms=terms, by=by, required=required, skip=skip)
 
 
+def _review(
+    name: str,
+    description: str,
+    *,
+    verdicts: Sequence[Verdict] = ("comment",),
+    max_comments: int = 10,
+    max_chars: int = DEFAULT_CHARS,
+    by: str | None = None,
+    required: bool = False,
+    skip: SkipCondition | None = None,
+) -> Output:
+    """Return a node for a review of the pull request that an agent proposes.
+
+    An agent approves nothing unless `verdicts` has "approve".
+    """
+    terms = ReviewTerms(max_comments=max_comments, max_chars=max_chars, verdicts=verdicts)
+    return Output(name, description, terms=terms, by=by, required=required, skip=skip)
+
+
+def _notify(
+    name: str,
+    description: str,
+    block: str,
+    *,
+    max_count: int = 1,
+    max_chars: int = DEFAULT_CHARS,
+    by: str | None = None,
+    required: bool = False,
+    skip: SkipCondition | None = None,
+) -> Output:
+    """Return a node for notifications that an agent proposes, sent through a block of Prefect."""
+    terms = NotifyTerms(block=block, max_count=max_count, max_chars=max_chars)
+    return Output(name, description, terms=terms, by=by, required=required, skip=skip)
+
+
 parallel = _word("parallel", _parallel)
 compete = _word("compete", _compete)
 comment = _word("comment", _comment)
 label = _word("label", _label)
 open_issue = _word("open_issue", _open_issue)
+review = _word("review", _review)
+notify = _word("notify", _notify)

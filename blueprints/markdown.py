@@ -26,8 +26,11 @@ from blueprints.markdown_model import (
     CompeteNode,
     LabelNode,
     NodeTable,
+    NotifyNode,
     OpenIssueNode,
+    OutputNode,
     ParallelNode,
+    ReviewNode,
     RunNode,
     Steps,
 )
@@ -37,7 +40,14 @@ from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid
 from nodes.checks import has_tools
 from nodes.commands import command, shell
-from nodes.outputs.terms import CommentTerms, LabelTerms, OpenIssueTerms, Terms
+from nodes.outputs.terms import (
+    CommentTerms,
+    LabelTerms,
+    NotifyTerms,
+    OpenIssueTerms,
+    ReviewTerms,
+    Terms,
+)
 from nodes.text import one_line
 from nodes.types import (
     Agentic,
@@ -145,7 +155,7 @@ class _Compiler:
                     timeout_s=table.timeout_s,
                     place=place,
                 )
-            case CommentNode() | LabelNode() | OpenIssueNode():
+            case CommentNode() | LabelNode() | OpenIssueNode() | ReviewNode() | NotifyNode():
                 return Output(
                     table.name,
                     table.description,
@@ -193,7 +203,7 @@ def _work(run: str | list[str], place: str) -> NodeFunction:
         raise BlueprintInvalid(f"{place}: this command cannot run: {error}") from error
 
 
-def _terms(table: CommentNode | LabelNode | OpenIssueNode) -> Terms:
+def _terms(table: OutputNode) -> Terms:
     match table:
         case CommentNode():
             return CommentTerms(
@@ -204,6 +214,14 @@ def _terms(table: CommentNode | LabelNode | OpenIssueNode) -> Terms:
         case OpenIssueNode():
             return OpenIssueTerms(
                 max_count=table.open_issue, max_chars=table.max_chars, labels=table.labels
+            )
+        case ReviewNode():
+            return ReviewTerms(
+                max_comments=table.max_comments, max_chars=table.max_chars, verdicts=table.review
+            )
+        case NotifyNode():
+            return NotifyTerms(
+                block=table.notify, max_count=table.max_count, max_chars=table.max_chars
             )
         case _:
             assert_never(table)

@@ -6,7 +6,14 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from nodes.agents.table import AgentName
 from nodes.model_names import ModelNames
-from nodes.outputs.terms import DEFAULT_CHARS, MOST_CHARS, MOST_OUTPUTS, Target
+from nodes.outputs.terms import (
+    BLOCK,
+    DEFAULT_CHARS,
+    MOST_CHARS,
+    MOST_OUTPUTS,
+    Target,
+    Verdict,
+)
 from nodes.types import DEFAULT_MAX_RETRIES, DEFAULT_MAX_TURNS
 
 Steps = str | dict[str, str]
@@ -130,6 +137,28 @@ class OpenIssueNode(_OutputNode):
     """Labels of each of the issues."""
 
 
+class ReviewNode(_OutputNode):
+    """A review of the pull request that an agent proposes is written."""
+
+    review: Annotated[list[Verdict], Field(min_length=1)]
+    """Verdicts that the agent may give. An agent approves nothing unless "approve" is here."""
+    max_comments: Annotated[int, Field(ge=1, le=MOST_OUTPUTS)] = 10
+    """Number of comments on lines of the diff."""
+    max_chars: Annotated[int, Field(ge=1, le=MOST_CHARS)] = DEFAULT_CHARS
+    """Characters of the review, and of each comment."""
+
+
+class NotifyNode(_OutputNode):
+    """Notifications that an agent proposes are sent through a block of Prefect."""
+
+    notify: Annotated[str, Field(pattern=f"^{BLOCK}$")]
+    """The notification block, such as slack-webhook/team."""
+    max_count: Annotated[int, Field(ge=1, le=MOST_OUTPUTS)] = 1
+    """Number of notifications."""
+    max_chars: Annotated[int, Field(ge=1, le=MOST_CHARS)] = DEFAULT_CHARS
+    """Characters of a notification."""
+
+
 KINDS: dict[str, type[BaseModel]] = {
     "run node": RunNode,
     "parallel node": ParallelNode,
@@ -138,10 +167,15 @@ KINDS: dict[str, type[BaseModel]] = {
     "comment node": CommentNode,
     "label node": LabelNode,
     "open_issue node": OpenIssueNode,
+    "review node": ReviewNode,
+    "notify node": NotifyNode,
     "agent node": AgentNode,
 }
 """The kinds of nodes. The key before " node" tells the kind; without any it is an agent."""
 
+
+OutputNode = CommentNode | LabelNode | OpenIssueNode | ReviewNode | NotifyNode
+"""The nodes that an agent proposes for."""
 
 PROMPTED = AgentNode | CheckNode | CompeteNode
 """The nodes whose prompts stand in the body."""
@@ -160,6 +194,8 @@ NodeTable = Annotated[
     | Annotated[CommentNode, Tag("comment node")]
     | Annotated[LabelNode, Tag("label node")]
     | Annotated[OpenIssueNode, Tag("open_issue node")]
+    | Annotated[ReviewNode, Tag("review node")]
+    | Annotated[NotifyNode, Tag("notify node")]
     | Annotated[AgentNode, Tag("agent node")],
     Discriminator(_kind),
 ]

@@ -10,7 +10,8 @@ from contracts.errors import BlueprintInvalid
 from contracts.run import is_attempt
 from nodes.agents.allowed_tools import with_mcp_tools
 from nodes.field_checks import FieldChecks, place_of_caller
-from nodes.types import Node, check_nodes, inner_nodes, step_names
+from nodes.issue import ISSUE_OPTIONS
+from nodes.types import Node, Output, check_nodes, inner_nodes, step_names
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -29,7 +30,8 @@ class Blueprint:
     nodes: Sequence[Node]
     _: KW_ONLY
     options: Mapping[str, str] = field(default_factory=dict)
-    """Names that `--set name=value` accepts, with their meaning."""
+    """Names that `--set name=value` accepts, with their meaning; with outputs on an issue, also
+    `issue`."""
     egress: Sequence[str] = ()
     """Hosts that the commands need, in addition to those that the operator allows."""
     changes: Sequence[str] = ()
@@ -51,6 +53,8 @@ class Blueprint:
         for name in ("nodes", "egress", "changes", "mcp"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "nodes", connected(self.nodes))
+        if any(isinstance(node, Output) and node.is_about_issue for node in self.nodes):
+            object.__setattr__(self, "options", {**ISSUE_OPTIONS, **self.options})
         names = self.all_names()
         counts = Counter((*names, *(name for node in self._all() for name in step_names(node))))
         doubled = [name for name, count in counts.items() if count > 1]

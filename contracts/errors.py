@@ -36,6 +36,7 @@ HarnessError                     exit 1
 │   └── SandboxFileTooLarge
 ├── NodeBroken                   exit 1   a node of the blueprint has a bug
 ├── Interrupted                  exit 130 Ctrl-C before the run had a report
+├── NotificationFailed           exit 1   a notification could not be sent
 ├── ForgeRefused                 exit 1   a forge refused a request about a pull request
 │   └── ForgeAway                         it does not answer now
 ├── GitFailed                    exit 1   a git command failed
@@ -198,6 +199,10 @@ class Interrupted(HarnessError):
     """The user pressed Ctrl-C before the run had a report."""
 
     exit_code = 130
+
+
+class NotificationFailed(HarnessError):
+    """A notification block does not exist, or could not send."""
 
 
 class ForgeRefused(HarnessError):

@@ -205,7 +205,7 @@ class OutputReport:
     """What an agent proposed to do outside, and what became of it.
 
     `proposed`: it is not done, or not yet; `reason` says why. `refused`: it will not be done.
-    `page` is where it can be seen.
+    `done`: `reason` says what of it was left out, `page` where it can be seen.
     """
 
     node: str

@@ -11,7 +11,7 @@ from contracts.sandbox import Sandbox
 from nodes.agents.allowed_tools import parse_allowed_tools
 from nodes.agents.table import agent_rows
 from nodes.field_checks import FieldChecks, is_list, place_of_caller
-from nodes.outputs.terms import Terms
+from nodes.outputs.terms import CommentTerms, LabelTerms, Terms
 
 NodeFunction = Callable[[RunContext, Sandbox], NodeResult]
 SkipCondition = Callable[[RunContext], bool]
@@ -238,6 +238,11 @@ class Output(_NodeBase):
         if self.by is not None:
             self.checks.text("by", self.by)
         self.checks.flag("required", self.required)
+
+    @property
+    def is_about_issue(self) -> bool:
+        """Return whether it is done on the issue that the run was started for."""
+        return isinstance(self.terms, CommentTerms | LabelTerms) and self.terms.on == "issue"
 
 
 Node = Preflight | Deterministic | Agentic | Validate | Parallel | Compete | Output

@@ -6,7 +6,7 @@ from blueprints.dsl import agentic, blueprint, comment, deterministic, label, pr
 from blueprints.prompts import prompt_template
 from nodes.changes import current_commit, unchanged_since
 from nodes.checks import has_tools
-from nodes.issue import ISSUE_OPTIONS, about_an_issue
+from nodes.issue import about_an_issue
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _READ_ONLY = ("read", "search", "shell(git log*)", "shell(git show*)", "shell(git grep*)")
@@ -29,5 +29,4 @@ triage = blueprint(
         label("labels", "What kind of issue it is", _LABELS, max_count=2),
         comment("answer", "An answer for the author of the issue"),
     ],
-    options=ISSUE_OPTIONS,
 )

@@ -83,6 +83,8 @@ class RunDependencies:
     memory: RunMemory
     find_forge: FindForge
     """Finds the forge of a remote, where pushed branches become pull requests."""
+    send_notification: Callable[[str, str, str], None]
+    """Takes a notification block of Prefect, a subject and a text."""
     open_notes: Callable[[], AbstractContextManager[RunNotes]]
     """Opens the notebook for one run."""
     open_agents: Callable[

@@ -155,6 +155,16 @@ def read_pull_request(forge: Forge, number: int) -> OpenPull:
         return _open_pull(forge, client.get(f"{forge.pulls}/{number}"))
 
 
+def find_open_pull(forge: Forge, branch: str) -> OpenPull | None:
+    """Find the open pull request of a branch.
+
+    Raises:
+        ForgeRefused: the forge does not answer or refuses.
+    """
+    with connect(forge, "the pull request cannot be found") as client:
+        return _find_open(forge, client, branch)
+
+
 def mark_ready(forge: Forge, pull: OpenPull) -> None:
     """End the draft of a pull request.
 

@@ -40,17 +40,24 @@ def write_comment(forge: Forge, thread: Thread, body: str, begun: Begun) -> str:
     Raises:
         ForgeRefused: the forge does not answer or refuses.
     """
+    with connect(forge, "no comment") as client:
+        return write_comment_with(forge, client, thread, body, begun)
+
+
+def write_comment_with(
+    forge: Forge, client: ForgeClient, thread: Thread, body: str, begun: Begun
+) -> str:
+    """Write a comment over an open connection and return its page."""
     place = _place(forge, thread)
     listing = f"{place}/{'notes' if forge.kind == 'gitlab' else 'comments'}"
-    with connect(forge, "no comment") as client:
-        made: Shape | None = None
-        if begun.again_since is not None:
-            newest = _since(forge, begun.again_since)
-            made = begun.found_in(client.pages(listing, **newest), "body")
-        made = made or _post(client, listing, {"body": begun.signed(body)})
-        if forge.kind == "gitlab":  # its notes have no address of their own
-            return f"{client.get(place)['web_url']}#note_{made['id']}"
-        return str(made["html_url"])
+    made: Shape | None = None
+    if begun.again_since is not None:
+        newest = _since(forge, begun.again_since)
+        made = begun.found_in(client.pages(listing, **newest), "body")
+    made = made or post(client, listing, {"body": begun.signed(body)})
+    if forge.kind == "gitlab":  # its notes have no address of their own
+        return f"{client.get(place)['web_url']}#note_{made['id']}"
+    return str(made["html_url"])
 
 
 def add_labels(forge: Forge, thread: Thread, names: tuple[str, ...]) -> str:
@@ -75,7 +82,7 @@ def open_issue(forge: Forge, title: str, body: str, labels: tuple[str, ...], beg
         if begun.again_since is not None:
             newest = _since(forge, begun.again_since)
             made = begun.found_in(client.pages(listing, state="all", **newest), field)
-        made = made or _post(client, listing, {"title": title, field: begun.signed(body)})
+        made = made or post(client, listing, {"title": title, field: begun.signed(body)})
         if labels:
             number = made["iid" if forge.kind == "gitlab" else "number"]
             _add_labels(forge, client, f"{listing}/{number}", labels)
@@ -113,6 +120,7 @@ def _since(forge: Forge, moment: float) -> dict[str, str]:
             assert_never(forge.kind)
 
 
-def _post(client: ForgeClient, path: str, content: Shape) -> Shape:
+def post(client: ForgeClient, path: str, content: Shape) -> Shape:
+    """Post JSON and return the answer's."""
     made: Shape = client.send("POST", path, json=content).raise_for_status().json()
     return made

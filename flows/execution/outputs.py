@@ -11,20 +11,31 @@ from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple, assert_never
 
-from contracts.errors import ForgeRefused
+from contracts.errors import ForgeRefused, NotificationFailed
 from contracts.model_access import GuardBounds
 from contracts.run import NodeResult, OutputReport, RunContext
 from flows.audit.run_events import RunEvents
 from flows.execution.delivery import Delivery
 from flows.execution.dependencies import RunDependencies
+from flows.execution.forge import find_open_pull
 from flows.execution.forge_client import Forge
 from flows.execution.forge_outputs import Begun, Thread, add_labels, open_issue, write_comment
+from flows.execution.forge_reviews import Written, write_review
 from flows.runs.checkpoint import OUTPUT_MARK, OutputProgress
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.home import TRAJECTORY
 from flows.runs.request import ResolvedRequest
 from flows.runs.trajectory_events import node_rules, secrets_read
-from nodes.outputs.proposals import Action, Comment, Issue, Labels, Refusal, proposals
+from nodes.outputs.proposals import (
+    Action,
+    Comment,
+    Issue,
+    Labels,
+    Notification,
+    Refusal,
+    Review,
+    proposals,
+)
 from nodes.outputs.terms import Target
 from nodes.types import Output
 from sandbox.branches import push_address
@@ -33,7 +44,7 @@ from sandbox.redaction import redact_url
 _STARTED_FOR = re.compile(r"(issue|pull):([1-9]\d{0,17})")
 _NO_THREAD: dict[Target, str] = {
     "issue": "the run was not started for an issue",
-    "pull_request": "the run was not started for a pull request and has opened none",
+    "pull_request": "the run has no pull request: none of its own, and none of its branch",
 }
 
 
@@ -73,65 +84,87 @@ class RunOutputs:
     def deliver(self, ctx: RunContext, events: RunEvents) -> None:
         """Do every output that is allowed and not done yet."""
         found = list(self._proposals(ctx.results))
-        if all(isinstance(one.what, Refusal) for one in found):
+        left = [one for one in found if self._report(one).status == "proposed"]
+        if not left:
             return
         remote = push_address(self._checkpoints.current.base)
         forge = self._dependencies.find_forge(remote) if remote else None
-        if forge is None:
+        if forge is None and not all(isinstance(one.what, Notification) for one in left):
             named = f"the forge of {redact_url(remote)}" if remote else "a remote"
             self._delivery.tell(f"outputs are only proposed: there is no token for {named}")
-            self._require(found)
-            return
         secrets = self._secrets_read()
-        for one in found:
-            if self._report(one).status == "proposed":
+        for one in left:
+            if forge is not None or isinstance(one.what, Notification):
                 self._do(one, forge, secrets)
                 events.output_ended(one.node, self._report(one))
         self._require(found)
 
-    def _do(self, one: _Proposal, forge: Forge, secrets: str) -> None:
+    def _do(self, one: _Proposal, forge: Forge | None, secrets: str) -> None:
         """Do one output, or record why it is refused."""
         before = self._checkpoints.current.outputs.get(one.key)
-        if isinstance(one.what, Refusal):
-            return
-        if secrets:
-            self._save(one.key, OutputProgress(reason=secrets))
+        if secrets or (before is not None and isinstance(one.what, Notification)):
+            # Nobody can look whether it has arrived.
+            reason = secrets or "the run stopped while it was sent; it is not sent again"
+            self._save(one.key, replace(before or OutputProgress(), reason=reason))
             return
         begun = before or OutputProgress(marker=f"{OUTPUT_MARK} {token_hex(8)}", at=time.time())
         self._save(one.key, begun)
         mark = Begun(begun.marker, begun.at if before is not None else None)
         try:
-            page = self._write(one.what, forge, mark)
-        except ForgeRefused as error:
+            made = self._write(one.what, forge, mark)
+        except (ForgeRefused, NotificationFailed) as error:
             self._save(one.key, replace(begun, reason=self._dependencies.redact(str(error))))
         else:
-            self._save(one.key, replace(begun, page=page))
+            self._save(one.key, replace(begun, page=made.page, reason=made.left_out))
 
-    def _write(self, what: Action, forge: Forge, mark: Begun) -> str:
+    def _write(self, what: Action | Refusal, forge: Forge | None, mark: Begun) -> Written:
+        if isinstance(what, Notification):
+            text = f"{what.body}\n\n{self._author}"
+            self._dependencies.send_notification(what.block, what.subject, text)
+            return Written(what.block)
+        assert forge is not None  # noqa: S101 - only notifications are done without one
         match what:
             case Comment():
-                return write_comment(forge, self._thread(what.on), self._signed(what.body), mark)
+                thread = self._thread(what.on, forge)
+                page = write_comment(forge, thread, self._signed(what.body), mark)
             case Labels():
-                return add_labels(forge, self._thread(what.on), what.names)
+                page = add_labels(forge, self._thread(what.on, forge), what.names)
             case Issue():
-                return open_issue(forge, what.title, self._signed(what.body), what.labels, mark)
+                page = open_issue(forge, what.title, self._signed(what.body), what.labels, mark)
+            case Review():
+                now, text = self._checkpoints.current, self._signed(what.body)
+                number = self._thread("pull_request", forge).number
+                commit = now.pull.commit if now.pull else now.base.commit
+                return write_review(forge, number, what, text, mark, reviewed=commit)
+            case Refusal():
+                raise AssertionError("a refusal is never done")
             case _:
                 assert_never(what)
+        return Written(page)
+
+    @property
+    def _author(self) -> str:
+        """A line that tells people who wrote the text before it."""
+        who = f"blueprint {self._request.definition.name}, run {self._folder.name}"
+        return f"Written by an agent ({who}). It may be wrong."
 
     def _signed(self, body: str) -> str:
-        """Return the text with a line that tells people who wrote it."""
-        who = f"blueprint `{self._request.definition.name}`, run `{self._folder.name}`"
-        return f"{body}\n\n*Written by an agent ({who}). It may be wrong.*"
+        return f"{body}\n\n*{self._author}*"
 
-    def _thread(self, on: Target) -> Thread:
+    def _thread(self, on: Target, forge: Forge) -> Thread:
+        """Return what the run was started for; else its own pull request, or its branch's."""
         found = _STARTED_FOR.fullmatch(self._request.intent_from)
         kind: Target = "issue" if found and found[1] == "issue" else "pull_request"
         if found and kind == on:
             return Thread(on, int(found[2]))
-        pull = self._checkpoints.current.pull
-        if on == "pull_request" and pull is not None:
-            return Thread(on, pull.number)
-        raise ForgeRefused(_NO_THREAD[on])
+        now = self._checkpoints.current
+        if on == "pull_request" and now.pull is not None:
+            return Thread(on, now.pull.number)
+        branch = now.base.ref_name
+        opened = find_open_pull(forge, branch) if on == "pull_request" and branch else None
+        if opened is None:
+            raise ForgeRefused(_NO_THREAD[on])
+        return Thread(on, opened.number)
 
     def _secrets_read(self) -> str:
         """Return why nothing may leave; empty if no agent has read a file with secrets."""
@@ -156,7 +189,9 @@ class RunOutputs:
             )
         now = self._checkpoints.current.outputs.get(one.key) or OutputProgress()
         if now.page:
-            return OutputReport(node=name, status="done", about=about, page=now.page)
+            return OutputReport(
+                node=name, status="done", about=about, page=now.page, reason=now.reason
+            )
         if now.reason:
             return OutputReport(node=name, status="refused", about=about, reason=now.reason)
         return OutputReport(node=name, status="proposed", about=about)

@@ -32,6 +32,7 @@ from flows.runs.checkpoint import UsedBudget
 from flows.runs.home import TRAJECTORY, home_owner
 from flows.runs.request import CONFIGURED, ResolvedRequest, RunRequest, check_request
 from flows.runs.trajectory_events import node_rules, secrets_read
+from flows.services.notifications import send_notification
 from nodes.agents.runner import MakeAgent, RunBudget, agent_runner
 from nodes.agents.table import agent_rows
 from nodes.agents.types import (
@@ -103,6 +104,7 @@ def build_dependencies(
         open_event_log=lambda: append_when_needed(chosen.home, sandbox_owner(chosen)),
         run_view=lambda run_id: run_page(chosen.home, sandbox_owner(chosen), run_id),
         find_forge=forge_finder(chosen.forges, environment()),
+        send_notification=send_notification,
     )
 
 

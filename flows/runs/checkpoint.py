@@ -94,7 +94,8 @@ class PullProgress:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputProgress:
-    """What became of one output. `page` is set once it is done, `reason` once it is refused.
+    """What became of one output. `page` is set once it is done, `reason` once it, or a part
+    of it, is refused.
 
     marker      hidden text of what is written, a secret until then
     at          when it was begun, in seconds since 1970

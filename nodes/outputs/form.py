@@ -9,7 +9,15 @@ from typing import NamedTuple, assert_never
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from contracts.run import RunContext
-from nodes.outputs.terms import CommentTerms, LabelTerms, OpenIssueTerms, Target, Terms
+from nodes.outputs.terms import (
+    CommentTerms,
+    LabelTerms,
+    NotifyTerms,
+    OpenIssueTerms,
+    ReviewTerms,
+    Target,
+    Terms,
+)
 from nodes.types import MakePrompt, Output
 
 _TEMPLATES = Environment(
@@ -62,6 +70,13 @@ def permits(terms: Terms) -> str:
             return f"{_many('label', terms.max_count)} for {_PLACES[terms.on]}, of these: {names}"
         case OpenIssueTerms():
             return f"{_many('new issue', terms.max_count)}, {_long(terms.max_chars)}"
+        case ReviewTerms():
+            lines = f"{_many('comment', terms.max_comments)} on lines of the diff"
+            said = f"verdict {' or '.join(terms.verdicts)}"
+            return f"a review of the pull request, {said}; {lines}; {_long(terms.max_chars)} each"
+        case NotifyTerms():
+            many = _many("notification", terms.max_count)
+            return f"{many} through {terms.block}, plain text, {_long(terms.max_chars)}"
         case _:
             assert_never(terms)
 
@@ -70,13 +85,18 @@ def _example(terms: Terms) -> str:
     match terms:
         case CommentTerms():
             one: dict[str, object] = {"body": "…"}
-            many = terms.max_count > 1
         case LabelTerms():
-            one, many = {"add": [terms.allowed[0]]}, False
+            one = {"add": [terms.allowed[0]]}
         case OpenIssueTerms():
-            one, many = {"title": "…", "body": "…"}, terms.max_count > 1
+            one = {"title": "…", "body": "…"}
+        case ReviewTerms():
+            line = {"path": "src/app.py", "line": 12, "body": "…"}
+            one = {"verdict": terms.verdicts[0], "body": "…", "comments": [line]}
+        case NotifyTerms():
+            one = {"subject": "…", "body": "…"}
         case _:
             assert_never(terms)
+    many = not isinstance(terms, LabelTerms | ReviewTerms) and terms.max_count > 1
     return json.dumps([one] if many else one, ensure_ascii=False)
 
 

@@ -37,8 +37,13 @@ _ESCAPED = str.maketrans(
     {char: f"\\{char}" for char in "\\`*_[]{}~|$#"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 )
 _POWER = re.compile(
-    r"(?<=[@\uff20\ufe6b#\uff03\ufe5f!&])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=\bGH)(?=-\d)", re.I
+    r"(?<=[@\uff20\ufe6b#\uff03\ufe5f!&])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=\bGH)(?=-\d)"
+    r"|(?<=\])(?=\()|(?<=\{)(?=\{)",
+    re.IGNORECASE,
 )
+"""Places in plain text where a gap takes the power of what stands there: mentions, issues,
+addresses, links, and the placeholders of a notification block."""
+_BRACKETS = str.maketrans("<>", "\u2039\u203a")
 _LANGUAGES = frozenset(
     (
         *("bash", "c", "cpp", "css", "diff", "go", "html", "ini", "java", "javascript", "json"),
@@ -64,8 +69,16 @@ def inert_markdown(text: str) -> str:
 
 def inert_line(text: str) -> str:
     """Return plain text on one line that mentions, closes and links nothing; for a title."""
-    flat = " ".join(visible_text(text).split())
-    return _POWER.sub(_GAP, _CLOSING.sub(rf"\1{_GAP}", flat))
+    return " ".join(inert_text(text).split())
+
+
+def inert_text(text: str) -> str:
+    """Return plain text that mentions, closes and links nothing, wherever it is shown.
+
+    A chat may take it for its own markup, so its brackets are exchanged for others.
+    """
+    plain = visible_text(text).translate(_BRACKETS)
+    return _POWER.sub(_GAP, _CLOSING.sub(rf"\1{_GAP}", plain))
 
 
 def _blocks(nodes: Iterable[SyntaxTreeNode]) -> str:

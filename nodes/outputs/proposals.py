@@ -12,14 +12,17 @@ from typing import Annotated, TypeVar, assert_never
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from contracts.run import NodeResult, RunContext
-from nodes.outputs.inert import FORGE_CAP, inert_line, inert_markdown
+from nodes.outputs.inert import FORGE_CAP, inert_line, inert_markdown, inert_text
 from nodes.outputs.terms import (
     TITLE_CHARS,
     CommentTerms,
     LabelTerms,
+    NotifyTerms,
     OpenIssueTerms,
+    ReviewTerms,
     Target,
     Terms,
+    Verdict,
 )
 from nodes.text import one_line
 from nodes.types import Output
@@ -46,6 +49,23 @@ class ProposedLabels(_Proposal):
 
 class ProposedIssue(_Proposal):
     title: _Text
+    body: _Text
+
+
+class ProposedLineComment(_Proposal):
+    path: _Text
+    line: Annotated[int, Field(ge=1)]
+    body: _Text
+
+
+class ProposedReview(_Proposal):
+    body: _Text
+    verdict: Verdict = "comment"
+    comments: Annotated[list[ProposedLineComment], Field(max_length=_MOST_READ)] = []
+
+
+class ProposedNotification(_Proposal):
+    subject: _Text
     body: _Text
 
 
@@ -83,7 +103,40 @@ class Issue:
         return self.title
 
 
-Action = Comment | Labels | Issue
+@dataclass(frozen=True, kw_only=True)
+class LineComment:
+    """A comment on a line of the new version of a file. Its body is inert."""
+
+    path: str
+    line: int
+    body: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Review:
+    """A review to write. Its texts are inert."""
+
+    verdict: Verdict
+    body: str
+    lines: tuple[LineComment, ...]
+
+    def __str__(self) -> str:
+        return one_line(f"{self.verdict}, {len(self.lines)} on lines: {one_line(self.body)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notification:
+    """A notification to send through a block. Its texts are inert."""
+
+    block: str
+    subject: str
+    body: str
+
+    def __str__(self) -> str:
+        return f"{self.block}: {self.subject}"
+
+
+Action = Comment | Labels | Issue | Review | Notification
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,15 +169,24 @@ def read_proposals(answer: str, name: str, terms: Terms) -> tuple[Proposed, ...]
     given = found if isinstance(found, list) else [found]
     if len(given) > _MOST_READ:
         return (Refusal(reason=f"{len(given)} proposals at once"),)
+    return _held_against(terms, given)
+
+
+def _held_against(terms: Terms, given: Sequence[object]) -> tuple[Proposed, ...]:
     match terms:
         case CommentTerms():
-            return _within(terms.max_count, [_comment(one, terms) for one in given])
+            found = _within(terms.max_count, [_comment(one, terms) for one in given])
         case LabelTerms():
-            return _labels(given, terms)
+            found = _labels(given, terms)
         case OpenIssueTerms():
-            return _within(terms.max_count, [_issue(one, terms) for one in given])
+            found = _within(terms.max_count, [_issue(one, terms) for one in given])
+        case ReviewTerms():
+            found = _reviews(given, terms)
+        case NotifyTerms():
+            found = _within(terms.max_count, [_notification(one, terms) for one in given])
         case _:
             assert_never(terms)
+    return found
 
 
 def proposals(node: Output, results: Mapping[str, NodeResult]) -> tuple[Proposed, ...]:
@@ -223,6 +285,49 @@ def _issue(given: object, terms: OpenIssueTerms) -> Proposed:
     if isinstance(body, Refusal):
         return body
     return Issue(title=title, body=body, labels=tuple(terms.labels))
+
+
+def _reviews(given: Sequence[object], terms: ReviewTerms) -> tuple[Proposed, ...]:
+    """Return the first review, and what of it and of others is refused."""
+    made = _parsed(ProposedReview, given[0]) if given else Refusal(reason="the list is empty")
+    if isinstance(made, Refusal):
+        return (made,)
+    if made.verdict not in terms.verdicts:
+        reason = f"the blueprint does not allow the verdict {made.verdict!r}"
+        return (Refusal(reason=reason, about=one_line(made.body)),)
+    body = _body(made.body, terms.max_chars)
+    if isinstance(body, Refusal):
+        return (body,)
+    found = [_line_comment(one, terms) for one in made.comments]
+    lines = [one for one in found if not isinstance(one, Refusal)]
+    refused = [one for one in found if isinstance(one, Refusal)]
+    refused += [
+        Refusal(reason=f"more than {terms.max_comments}", about=f"{one.path}:{one.line}")
+        for one in lines[terms.max_comments :]
+    ]
+    refused += [Refusal(reason="more than 1")] * (len(given) - 1)
+    kept = tuple(lines[: terms.max_comments])
+    return (Review(verdict=made.verdict, body=body, lines=kept), *refused)
+
+
+def _line_comment(given: ProposedLineComment, terms: ReviewTerms) -> LineComment | Refusal:
+    body = _body(given.body, terms.max_chars)
+    if isinstance(body, Refusal):
+        return body
+    return LineComment(path=given.path.removeprefix("./"), line=given.line, body=body)
+
+
+def _notification(given: object, terms: NotifyTerms) -> Proposed:
+    made = _parsed(ProposedNotification, given)
+    if isinstance(made, Refusal):
+        return made
+    subject = _title(made.subject)
+    if isinstance(subject, Refusal):
+        return subject
+    body = inert_text(made.body[: terms.max_chars]).strip()
+    if not body:
+        return Refusal(reason="the text is empty", about=subject)
+    return Notification(block=terms.block, subject=subject, body=body)
 
 
 def _title(text: str) -> str | Refusal:

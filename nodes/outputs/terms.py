@@ -1,5 +1,6 @@
 """What an output node permits: which kind of output, where, how often and how long."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -9,6 +10,12 @@ from nodes.field_checks import FieldChecks, is_list
 Target = Literal["issue", "pull_request"]
 """`issue` is the one that the run was started for; `pull_request` is that one, or the run's own."""
 TARGETS: tuple[Target, ...] = ("issue", "pull_request")
+
+Verdict = Literal["comment", "request_changes", "approve"]
+VERDICTS: tuple[Verdict, ...] = ("comment", "request_changes", "approve")
+
+BLOCK = r"[a-z0-9-]+/[a-z0-9-]+"
+"""Type and name of a block of Prefect."""
 
 DEFAULT_CHARS = 4_000
 MOST_CHARS = 20_000
@@ -63,7 +70,40 @@ class OpenIssueTerms:
         _check_bounds(checks, self.max_count, self.max_chars)
 
 
-Terms = CommentTerms | LabelTerms | OpenIssueTerms
+@dataclass(frozen=True, kw_only=True)
+class ReviewTerms:
+    """One review of a pull request, with comments on lines of its diff."""
+
+    max_comments: int
+    max_chars: int
+    verdicts: Sequence[Verdict]
+
+    def check(self, checks: FieldChecks) -> None:
+        """Refuse values that nothing could fit."""
+        _check_bounds(checks, self.max_comments, self.max_chars, count="max_comments")
+        checks.each("verdicts", self.verdicts, str, "verdicts")
+        if not self.verdicts or not set(self.verdicts) <= set(VERDICTS):
+            wanted = f"a list of some of {', '.join(VERDICTS)}"
+            raise checks.wrong("verdicts", self.verdicts, wanted)
+        object.__setattr__(self, "verdicts", tuple(self.verdicts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotifyTerms:
+    """Notifications through one of Prefect's notification blocks, such as `slack-webhook/team`."""
+
+    block: str
+    max_count: int
+    max_chars: int
+
+    def check(self, checks: FieldChecks) -> None:
+        """Refuse values that nothing could fit."""
+        if not isinstance(self.block, str) or not re.fullmatch(BLOCK, self.block):
+            raise checks.wrong("block", self.block, "TYPE/NAME, such as 'slack-webhook/team'")
+        _check_bounds(checks, self.max_count, self.max_chars)
+
+
+Terms = CommentTerms | LabelTerms | OpenIssueTerms | ReviewTerms | NotifyTerms
 
 
 def check_labels(checks: FieldChecks, field: str, labels: Sequence[str]) -> tuple[str, ...]:
@@ -84,8 +124,10 @@ def _check_target(checks: FieldChecks, on: object) -> None:
         raise checks.wrong("on", on, f"one of {', '.join(TARGETS)}")
 
 
-def _check_bounds(checks: FieldChecks, count: object, chars: object) -> None:
-    _check_count(checks, "max_count", count, MOST_OUTPUTS)
+def _check_bounds(
+    checks: FieldChecks, most: object, chars: object, *, count: str = "max_count"
+) -> None:
+    _check_count(checks, count, most, MOST_OUTPUTS)
     _check_count(checks, "max_chars", chars, MOST_CHARS)
 
 

@@ -122,6 +122,11 @@ def refused(file: Path) -> str:
         ("label('a', '', ['a,b'])", "node 'a' has the label 'a,b' in allowed"),
         ("open_issue('a', '', labels=[' x'])", "node 'a' has the label ' x' in labels"),
         ("open_issue('a', '', body='x')", r"open_issue\('a', …\): .*'body'"),
+        ("review('a', '', verdicts=['merge'])", r"node 'a' has verdicts=\['merge'\]: .* some of"),
+        ("review('a', '', verdicts=[])", r"node 'a' has verdicts=\[\]"),
+        ("review('a', '', max_comments=0)", "node 'a' has max_comments=0"),
+        ("notify('a', '', 'team')", "node 'a' has block='team': it must be TYPE/NAME"),
+        ("notify('a', '', 5)", "node 'a' has block=5"),
         ("parallel('a', '', [[fix, comment('b', '')]])", "node 'b' stands in a lane"),
     ],
 )

@@ -16,9 +16,11 @@ from blueprints.dsl import (
     compete,
     deterministic,
     label,
+    notify,
     open_issue,
     parallel,
     preflight,
+    review,
     step,
     validate,
 )
@@ -181,6 +183,11 @@ nodes:
     open_issue: 2
     labels: [agent]
     by: look
+  - name: check
+    review: [comment, approve]
+    max_comments: 3
+  - name: tell
+    notify: slack-webhook/team
 ---
 Look at the issue.
 """
@@ -195,6 +202,8 @@ def test_outputs_in_markdown_and_python_are_the_same_and_the_agent_is_told_the_f
             label("labels", "", ["bug", "question"], max_count=1),
             comment("answer", "Answer the issue", max_chars=500, required=True),
             open_issue("more", "", max_count=2, labels=["agent"], by="look"),
+            review("check", "", verdicts=["comment", "approve"], max_comments=3),
+            notify("tell", "", "slack-webhook/team"),
         ],
     )
     in_markdown = parse_markdown(TRIAGE, "triage.md")

@@ -12,6 +12,7 @@ from tests.support.forge_state import (
     Issue,
     Listing,
     Pull,
+    Review,
     Shape,
 )
 
@@ -93,7 +94,7 @@ def _pull_shape(state: ForgeState, pull: Pull) -> Shape:
         "body": pull.body,
         "draft": pull.draft,
         "html_url": f"{state.url}/team/app/pulls/{pull.number}",
-        "head": {"ref": pull.branch, "label": pull.branch},
+        "head": {"ref": pull.branch, "label": pull.branch, "sha": pull.commit},
         "base": {"ref": pull.base},
         "mergeable": not state.conflicts and not pull.draft,
     }
@@ -227,6 +228,45 @@ def _permission(state: ForgeState, asked: Asked, name: str) -> Answer:
     return Answer(200, {"permission": permission, "role_name": permission, "user": {"login": name}})
 
 
+def _diff(state: ForgeState, asked: Asked, number: str) -> Answer:
+    pull = state.pull(number)
+    if pull is None:
+        return NOT_FOUND
+    files = (
+        f"diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n{patch}\n"
+        for name, patch in pull.patches.items()
+    )
+    return Answer(200, "".join(files))
+
+
+def _reviews(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
+    pull = state.pull(number)
+    return Listing([_review_shape(one) for one in pull.reviews]) if pull else NOT_FOUND
+
+
+def _review(state: ForgeState, asked: Asked, number: str) -> Answer:
+    pull, given = state.pull(number), asked.body
+    if pull is None or state.refuses:
+        return _FORBIDDEN if pull else NOT_FOUND
+    lines = given["comments"]
+    if not isinstance(lines, list) or given["event"] not in (
+        "COMMENT",
+        "APPROVED",
+        "REQUEST_CHANGES",
+    ):
+        return _refusal(422, "Unprocessable Entity")
+    page = f"{state.url}/team/app/pull/{number}#pullrequestreview-1"
+    found = [(one["path"], one["new_position"], one["body"]) for one in lines]
+    pull.reviews.append(
+        Review(state.number(), str(given["event"]), str(given["body"]), found, page)
+    )
+    return Answer(200, _review_shape(pull.reviews[-1]))
+
+
+def _review_shape(review: Review) -> Shape:
+    return {"id": review.number, "body": review.body, "html_url": review.page}
+
+
 def _issues(state: ForgeState, asked: Asked) -> Listing:
     return Listing([_issue_shape(state, issue) for issue in state.issues])
 
@@ -275,6 +315,9 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
     ("GET", f"{_PROJECT}/actions/runs", _runs),
     ("GET", rf"{_PROJECT}/actions/runs/(\d+)/jobs", _jobs),
     ("GET", rf"{_PROJECT}/actions/jobs/(\d+)/logs", _log),
+    ("GET", rf"{_PROJECT}/pulls/(\d+)\.diff", _diff),
+    ("GET", rf"{_PROJECT}/pulls/(\d+)/reviews", _reviews),
+    ("POST", rf"{_PROJECT}/pulls/(\d+)/reviews", _review),
     ("GET", f"{_PROJECT}/issues", _issues),
     ("POST", f"{_PROJECT}/issues", _open_issue),
     ("GET", rf"{_PROJECT}/issues/(\d+)", _issue),

@@ -12,6 +12,7 @@ from tests.support.forge_state import (
     Issue,
     Listing,
     Pull,
+    Review,
     Shape,
 )
 
@@ -107,7 +108,7 @@ def _pull_shape(state: ForgeState, pull: Pull) -> Shape:
         "body": pull.body,
         "draft": pull.draft,
         "html_url": f"{state.url}/team/app/pull/{pull.number}",
-        "head": {"ref": pull.branch, "label": f"team:{pull.branch}"},
+        "head": {"ref": pull.branch, "label": f"team:{pull.branch}", "sha": pull.commit},
         "base": {"ref": pull.base},
         "mergeable": not state.conflicts,
         "mergeable_state": "dirty" if state.conflicts else "clean",
@@ -241,6 +242,41 @@ def _permission(state: ForgeState, asked: Asked, name: str) -> Answer:
     return Answer(200, {"permission": permission, "role_name": permission, "user": {"login": name}})
 
 
+def _pull_files(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
+    pull = state.pull(number)
+    if pull is None:
+        return NOT_FOUND
+    return Listing([{"filename": name, "patch": patch} for name, patch in pull.patches.items()])
+
+
+def _reviews(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
+    pull = state.pull(number)
+    return Listing([_review_shape(one) for one in pull.reviews]) if pull else NOT_FOUND
+
+
+def _review(state: ForgeState, asked: Asked, number: str) -> Answer:
+    pull, given = state.pull(number), asked.body
+    if pull is None or state.refuses:
+        return _FORBIDDEN if pull else NOT_FOUND
+    lines = given["comments"]
+    if not isinstance(lines, list) or given["event"] not in (
+        "COMMENT",
+        "APPROVE",
+        "REQUEST_CHANGES",
+    ):
+        return _refusal(422, "Unprocessable Entity")
+    page = f"{state.url}/team/app/pull/{number}#pullrequestreview-1"
+    found = [(one["path"], one["line"], one["body"]) for one in lines]
+    pull.reviews.append(
+        Review(state.number(), str(given["event"]), str(given["body"]), found, page)
+    )
+    return Answer(200, _review_shape(pull.reviews[-1]))
+
+
+def _review_shape(review: Review) -> Shape:
+    return {"id": review.number, "body": review.body, "html_url": review.page}
+
+
 def _issues(state: ForgeState, asked: Asked) -> Listing:
     return Listing([_issue_shape(state, issue) for issue in state.issues])
 
@@ -288,6 +324,9 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
     ("GET", f"{_PROJECT}/commits/([^/]+)/check-runs", _check_runs),
     ("GET", f"{_PROJECT}/commits/([^/]+)/status", _status),
     ("GET", rf"{_PROJECT}/actions/jobs/(\d+)/logs", _log),
+    ("GET", rf"{_PROJECT}/pulls/(\d+)/files", _pull_files),
+    ("GET", rf"{_PROJECT}/pulls/(\d+)/reviews", _reviews),
+    ("POST", rf"{_PROJECT}/pulls/(\d+)/reviews", _review),
     ("GET", f"{_PROJECT}/issues", _issues),
     ("POST", f"{_PROJECT}/issues", _open_issue),
     ("GET", rf"{_PROJECT}/issues/(\d+)", _issue),

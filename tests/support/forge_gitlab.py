@@ -12,6 +12,7 @@ from tests.support.forge_state import (
     Issue,
     Listing,
     Pull,
+    Review,
     Shape,
 )
 
@@ -105,6 +106,7 @@ def _pull_shape(state: ForgeState, pull: Pull) -> Shape:
         "web_url": f"{state.url}/team/app/-/merge_requests/{pull.number}",
         "source_branch": pull.branch,
         "target_branch": pull.base,
+        "diff_refs": {"base_sha": "b" * 40, "start_sha": "b" * 40, "head_sha": pull.commit},
         "has_conflicts": state.conflicts,
         "detailed_merge_status": "conflict" if state.conflicts else "mergeable",
     }
@@ -221,6 +223,36 @@ def _users(state: ForgeState, asked: Asked) -> Listing:
     return Listing([{"id": _account_number(name), "username": name, "state": "active"}])
 
 
+def _diffs(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
+    pull = state.pull(number)
+    if pull is None:
+        return NOT_FOUND
+    files: list[Shape] = [
+        {"old_path": name, "new_path": name, "diff": patch} for name, patch in pull.patches.items()
+    ]
+    return Listing(files)
+
+
+def _discussion(state: ForgeState, asked: Asked, number: str) -> Answer:
+    pull, place = state.pull(number), asked.body["position"]
+    if pull is None or state.refuses or not isinstance(place, dict):
+        return _FORBIDDEN if pull else NOT_FOUND
+    if place["head_sha"] != pull.commit or place["position_type"] != "text":
+        return Answer(400, {"message": "400 Bad request - Note {:line_code=>[can't be blank]}"})
+    note = state.comment_on(pull, str(asked.body["body"]))
+    line = (str(place["new_path"]), int(place["new_line"]), note.body)
+    pull.reviews.append(Review(note.number, "", "", [line]))
+    return Answer(201, {"id": "6a9c", "notes": [_note_shape(note)]})
+
+
+def _approve(state: ForgeState, asked: Asked, number: str) -> Answer:
+    pull = state.pull(number)
+    if pull is None or state.refuses:
+        return _FORBIDDEN if pull else NOT_FOUND
+    pull.reviews.append(Review(state.number(), "approved"))
+    return Answer(201, _pull_shape(state, pull))
+
+
 def _issues(state: ForgeState, asked: Asked) -> Listing:
     newest = reversed(state.issues) if asked.query.get("sort") == "desc" else state.issues
     return Listing([_issue_shape(state, issue) for issue in newest])
@@ -283,6 +315,9 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
     ("GET", rf"{_PROJECT}/merge_requests/(\d+)/notes", _notes),
     ("POST", rf"{_PROJECT}/merge_requests/(\d+)/notes", _note),
     ("PUT", rf"{_PROJECT}/merge_requests/(\d+)/notes/(\d+)", _edit_note),
+    ("GET", rf"{_PROJECT}/merge_requests/(\d+)/diffs", _diffs),
+    ("POST", rf"{_PROJECT}/merge_requests/(\d+)/discussions", _discussion),
+    ("POST", rf"{_PROJECT}/merge_requests/(\d+)/approve", _approve),
     ("GET", f"{_PROJECT}/issues", _issues),
     ("POST", f"{_PROJECT}/issues", _open_issue),
     ("GET", rf"{_PROJECT}/issues/(\d+)", _issue),

@@ -77,6 +77,20 @@ class Comment:
 
 
 @dataclass
+class Review:
+    """One review: its verdict in the forge's word, its text, and its comments on lines.
+
+    GitLab has only the comments.
+    """
+
+    number: int
+    event: str = ""
+    body: str = ""
+    lines: list[tuple[str, int, str]] = field(default_factory=list)
+    page: str = ""
+
+
+@dataclass
 class Pull:
     """One pull request. GitLab and Gitea have drafts by the title, GitHub by a field."""
 
@@ -87,6 +101,10 @@ class Pull:
     body: str
     draft: bool
     state: Literal["open", "closed", "merged"] = "open"
+    commit: str = "0" * 40
+    patches: dict[str, str] = field(default_factory=dict)
+    """Hunks of the diff, by file."""
+    reviews: list[Review] = field(default_factory=list)
     comments: list[Comment] = field(default_factory=list)
 
 

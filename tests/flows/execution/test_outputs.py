@@ -9,8 +9,9 @@ from typing import get_args
 
 import pytest
 
-from blueprints.dsl import agentic, blueprint, comment, label, open_issue
+from blueprints.dsl import agentic, blueprint, comment, label, notify, open_issue, review
 from blueprints.types import Blueprint
+from contracts.errors import ForgeRefused
 from contracts.run import RunReport
 from flows.execution import outputs as outputs_room
 from flows.execution.dependencies import RunDependencies
@@ -18,9 +19,12 @@ from flows.execution.engine import run_blueprint
 from flows.execution.forge_client import Forge, ForgeKind
 from flows.execution.forge_outputs import Begun, Thread, add_labels, write_comment
 from flows.execution.forge_outputs import open_issue as open_issue_at
+from flows.execution.forge_reviews import write_review
 from flows.execution.wiring import open_event_log
 from flows.runs.report import report_markdown
 from flows.runs.request import ResolvedRequest
+from nodes.outputs.proposals import LineComment, Review
+from nodes.outputs.terms import Verdict
 from nodes.types import Node
 from tests.support.flows import Ask
 from tests.support.forge_state import TOKEN, Issue
@@ -101,7 +105,7 @@ def test_what_an_agent_proposes_is_done_without_power(
     assert written.body.startswith(
         "`@octocat` fixes\u200b `#12` &lt;b&gt;bold&lt;/b&gt;\n\n*Written"
     )
-    assert f"run `{RUN}`" in written.body
+    assert f"run {RUN}" in written.body
     assert issue.labels == ["bug"]
     opened = there.state.issues[-1]
     assert (opened.title, opened.labels) == ("Also @\u200boctocat", ["agent"])
@@ -247,3 +251,123 @@ def test_a_rate_limit_and_a_passing_failure_are_waited_for(
     gitea.troubles.append(Answer(429, "Too Many Requests", {"Retry-After": "0"}))
     report = run_blueprint(asked(issue, ALL[0]), with_forge(shop, gitea), run_id=RUN)
     assert [one.status for one in report.outputs] == ["done"]
+
+
+PATCH = "@@ -1,3 +1,4 @@\n one\n-two\n+2\n+2.5\n three"
+REVIEWED = {
+    "check": {
+        "body": "Mostly @fine.",
+        "comments": [
+            {"path": "numbers.txt", "line": 3, "body": "Why /this?"},
+            {"path": "./numbers.txt", "line": 4, "body": "Context"},
+            {"path": "numbers.txt", "line": 9, "body": "Not there"},
+            {"path": "other.txt", "line": 1, "body": "Not there"},
+        ],
+    }
+}
+
+
+@pytest.fixture
+def reviewing(
+    there: RecordedForge, asked: Callable[..., ResolvedRequest], repository: Path
+) -> Callable[..., ResolvedRequest]:
+    """A run about an open pull request of its branch, which reviews it."""
+    branch = git(repository, "symbolic-ref", "--short", "HEAD")
+    pull = there.state.open_pull(branch, "main", "Count", "", draft=False)
+    pull.commit, pull.patches = git(repository, "rev-parse", "HEAD"), {"numbers.txt": PATCH}
+
+    def request(*verdicts: Verdict, proposed: object = REVIEWED) -> ResolvedRequest:
+        node = review("check", "Review", verdicts=verdicts or ("comment",))
+        return asked(Issue(7, "", ""), node, proposed=proposed)
+
+    return request
+
+
+def test_a_review_has_its_comments_on_lines_of_the_diff_only(
+    there: RecordedForge, shop: RunDependencies, reviewing: Callable[..., ResolvedRequest]
+) -> None:
+    report = run_blueprint(reviewing(), with_forge(shop, there), run_id=RUN)
+    [one] = report.outputs
+    left_out = "left out, not in the diff: numbers.txt:9, other.txt:1"
+    assert (one.status, one.reason) == ("done", left_out)
+    lines = [line for written in there.pull.reviews for line in written.lines]
+    assert [line[:2] for line in lines] == [("numbers.txt", 3), ("numbers.txt", 4)]
+    assert lines[0][2].startswith("Why /this?")
+    texts = [*(one.body for one in there.pull.reviews), *(c.body for c in there.pull.comments)]
+    assert len([text for text in texts if text.startswith("Mostly `@fine`.")]) == 1
+    assert {one.event for one in there.pull.reviews} <= {"COMMENT", ""}
+
+
+def test_a_review_that_was_written_is_not_written_again(there: RecordedForge) -> None:
+    pull = there.state.open_pull("feature", "main", "Count", "", draft=False)
+    pull.patches = {"numbers.txt": PATCH}
+    lines = (LineComment(path="numbers.txt", line=3, body="Why?"),)
+    made = Review(verdict="comment", body="", lines=lines)
+    pages = {
+        write_review(at(there), pull.number, made, "Fine", begun, reviewed=pull.commit).page
+        for begun in (Begun("mark"), Begun("mark", time.time()))
+    }
+    assert len(pages) == 1
+    assert len([line for one in pull.reviews for line in one.lines]) == 1
+
+
+def test_an_agent_approves_only_where_the_blueprint_says_so(
+    there: RecordedForge, shop: RunDependencies, reviewing: Callable[..., ResolvedRequest]
+) -> None:
+    approving = {"check": {"body": "Good.", "verdict": "approve"}}
+    refused = run_blueprint(reviewing(proposed=approving), with_forge(shop, there), run_id=RUN)
+    assert shown(refused) == [
+        ("check", "refused", "the blueprint does not allow the verdict 'approve'")
+    ]
+    assert there.pull.reviews == []
+    request = reviewing("comment", "approve", proposed=approving)
+    done = run_blueprint(request, with_forge(shop, there), run_id="abcd1235")
+    assert [one.status for one in done.outputs] == ["done"]
+    assert [one.event.upper()[:7] for one in there.state.pulls[0].reviews] == ["APPROVE"]
+
+
+def test_a_pull_request_that_has_moved_on_gets_the_text_only_and_no_verdict(
+    there: RecordedForge,
+) -> None:
+    pull = there.state.open_pull("feature", "main", "Count", "", draft=False)
+    pull.patches = {"numbers.txt": PATCH}
+    lines = (LineComment(path="numbers.txt", line=3, body="Why?"),)
+    made, begun = Review(verdict="comment", body="", lines=lines), Begun("mark")
+    written = write_review(at(there), pull.number, made, "Fine", begun, reviewed="c" * 40)
+    assert written.left_out == "left out, the pull request has moved on: numbers.txt:3"
+    assert not [line for one in pull.reviews for line in one.lines]
+    approving = replace(made, verdict="approve")
+    with pytest.raises(ForgeRefused, match="has moved on from cccccccccccc"):
+        write_review(at(there), pull.number, approving, "Fine", begun, reviewed="c" * 40)
+
+
+TOLD = {"tell": {"subject": "Red: #12", "body": "<!channel> see https://x.test {{secret}}"}}
+TELL = notify("tell", "Tell the team", "slack-webhook/team")
+
+
+def test_a_notification_is_sent_through_its_block_without_a_forge(
+    shop: RunDependencies, asked: Callable[..., ResolvedRequest]
+) -> None:
+    sent: list[tuple[str, str, str]] = []
+    telling = replace(shop, send_notification=lambda *given: sent.append(given))
+    report = run_blueprint(asked(Issue(7, "", ""), TELL, proposed=TOLD), telling, run_id=RUN)
+    assert [(one.status, one.page) for one in report.outputs] == [("done", "slack-webhook/team")]
+    [(block, subject, body)] = sent
+    assert (block, subject) == ("slack-webhook/team", "Red: #\u200b12")
+    assert body.startswith("\u2039!\u200bchannel\u203a see https:\u200b//x.test {\u200b{secret}")
+    assert report.notices == ()
+
+
+def test_a_notification_that_may_have_been_sent_is_not_sent_again(
+    shop: RunDependencies, asked: Callable[..., ResolvedRequest]
+) -> None:
+    def dies(*_: str) -> None:
+        raise KeyboardInterrupt
+
+    request = asked(Issue(7, "", ""), TELL, proposed=TOLD)
+    with pytest.raises(KeyboardInterrupt):
+        run_blueprint(request, replace(shop, send_notification=dies), run_id=RUN)
+    report = run_blueprint(request, replace(shop, send_notification=dies), run_id=RUN)
+    assert shown(report) == [
+        ("tell", "refused", "the run stopped while it was sent; it is not sent again")
+    ]
