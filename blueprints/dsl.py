@@ -24,6 +24,7 @@ from nodes.outputs.terms import (
     LabelTerms,
     NotifyTerms,
     OpenIssueTerms,
+    PullRequestTerms,
     ReviewTerms,
     Target,
     Verdict,
@@ -212,6 +213,22 @@ def _notify(
     return Output(name, description, terms=terms, by=by, required=required, skip=skip)
 
 
+def _pull_request(
+    name: str,
+    description: str,
+    *,
+    draft: bool = True,
+    max_chars: int = DEFAULT_CHARS,
+    by: str | None = None,
+    required: bool = False,
+    skip: SkipCondition | None = None,
+) -> Output:
+    """Return a node that pushes the run's work and opens its pull request, if an agent proposes
+    title and text. `--push` is not needed."""
+    terms = PullRequestTerms(draft=draft, max_chars=max_chars)
+    return Output(name, description, terms=terms, by=by, required=required, skip=skip)
+
+
 parallel = _word("parallel", _parallel)
 compete = _word("compete", _compete)
 comment = _word("comment", _comment)
@@ -219,3 +236,4 @@ label = _word("label", _label)
 open_issue = _word("open_issue", _open_issue)
 review = _word("review", _review)
 notify = _word("notify", _notify)
+pull_request = _word("pull_request", _pull_request)

@@ -30,6 +30,7 @@ from blueprints.markdown_model import (
     OpenIssueNode,
     OutputNode,
     ParallelNode,
+    PullRequestNode,
     ReviewNode,
     RunNode,
     Steps,
@@ -45,6 +46,7 @@ from nodes.outputs.terms import (
     LabelTerms,
     NotifyTerms,
     OpenIssueTerms,
+    PullRequestTerms,
     ReviewTerms,
     Terms,
 )
@@ -155,7 +157,14 @@ class _Compiler:
                     timeout_s=table.timeout_s,
                     place=place,
                 )
-            case CommentNode() | LabelNode() | OpenIssueNode() | ReviewNode() | NotifyNode():
+            case (
+                CommentNode()
+                | LabelNode()
+                | OpenIssueNode()
+                | ReviewNode()
+                | NotifyNode()
+                | PullRequestNode()
+            ):
                 return Output(
                     table.name,
                     table.description,
@@ -223,6 +232,9 @@ def _terms(table: OutputNode) -> Terms:
             return NotifyTerms(
                 block=table.notify, max_count=table.max_count, max_chars=table.max_chars
             )
+        case PullRequestNode():
+            is_draft = table.pull_request == "draft"
+            return PullRequestTerms(draft=is_draft, max_chars=table.max_chars)
         case _:
             assert_never(table)
 

@@ -1,6 +1,6 @@
 """Models of the front matter of a Markdown blueprint. The JSON Schema is generated from them."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
@@ -159,6 +159,15 @@ class NotifyNode(_OutputNode):
     """Characters of a notification."""
 
 
+class PullRequestNode(_OutputNode):
+    """The work is pushed and its pull request opened, if an agent proposes title and text."""
+
+    pull_request: Literal["draft", "ready"]
+    """Whether the pull request is opened as a draft."""
+    max_chars: Annotated[int, Field(ge=1, le=MOST_CHARS)] = DEFAULT_CHARS
+    """Characters of the text."""
+
+
 KINDS: dict[str, type[BaseModel]] = {
     "run node": RunNode,
     "parallel node": ParallelNode,
@@ -169,12 +178,13 @@ KINDS: dict[str, type[BaseModel]] = {
     "open_issue node": OpenIssueNode,
     "review node": ReviewNode,
     "notify node": NotifyNode,
+    "pull_request node": PullRequestNode,
     "agent node": AgentNode,
 }
 """The kinds of nodes. The key before " node" tells the kind; without any it is an agent."""
 
 
-OutputNode = CommentNode | LabelNode | OpenIssueNode | ReviewNode | NotifyNode
+OutputNode = CommentNode | LabelNode | OpenIssueNode | ReviewNode | NotifyNode | PullRequestNode
 """The nodes that an agent proposes for."""
 
 PROMPTED = AgentNode | CheckNode | CompeteNode
@@ -196,6 +206,7 @@ NodeTable = Annotated[
     | Annotated[OpenIssueNode, Tag("open_issue node")]
     | Annotated[ReviewNode, Tag("review node")]
     | Annotated[NotifyNode, Tag("notify node")]
+    | Annotated[PullRequestNode, Tag("pull_request node")]
     | Annotated[AgentNode, Tag("agent node")],
     Discriminator(_kind),
 ]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nodes.outputs.form import ProposingPrompt
+from nodes.outputs.terms import PullRequestTerms
 from nodes.types import Agentic, Node, Output, inner_nodes
 
 
@@ -11,7 +12,8 @@ def connected(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """Return the nodes with each output's agent entered, and the form in that agent's prompt.
 
     Raises:
-        BlueprintInvalid: an output node has no agent before it, names none, or stands in a lane.
+        BlueprintInvalid: an output node has no agent before it, names none, stands in a lane, or is
+            a second pull request.
     """
     done: list[Node] = []
     for node in nodes:
@@ -20,6 +22,8 @@ def connected(nodes: Sequence[Node]) -> tuple[Node, ...]:
                 raise inner.checks.invalid("stands in a lane: outputs stand at the top level")
         done.append(replace(node, by=_agent_of(node, done)) if isinstance(node, Output) else node)
     outputs = [node for node in done if isinstance(node, Output)]
+    for second in [one for one in outputs if isinstance(one.terms, PullRequestTerms)][1:]:
+        raise second.checks.invalid("is a second pull_request: a run opens one")
     return tuple(
         _proposing(node, [one for one in outputs if one.by == node.name])
         if isinstance(node, Agentic)

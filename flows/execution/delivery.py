@@ -15,6 +15,7 @@ from flows.execution.forge_client import Forge
 from flows.runs.checkpoint import PullProgress
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.request import ResolvedRequest
+from nodes.outputs.proposals import Pull
 from nodes.text import strip_control_characters, truncate_middle
 from sandbox.branches import publish_branch, push_address, push_branch
 from sandbox.workspace import collect_work, ignored_files_notice, reset_index
@@ -44,9 +45,11 @@ class Delivery:
         self._request = request
         self._checkpoints = checkpoints
         self._base = checkpoints.current.base
-        remote = push_address(self._base) if request.push else None
+        remote = push_address(self._base) if request.may_push else None
         self.forge: Forge | None = dependencies.find_forge(remote) if remote else None
         """Where the pushed branch becomes a pull request."""
+        self.refusal = ""
+        """Why the forge refused the pull request."""
         self._workshop = dependencies
 
     def collect(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
@@ -115,9 +118,10 @@ class Delivery:
         pull = self._checkpoints.current.pull
         return pull.page if pull else None
 
-    def push(self, report: Callable[[], RunReport]) -> None:
+    def push(self, report: Callable[[], RunReport], proposed: Pull | None = None) -> None:
         """Push the branch to its remote; open a pull request if a token for the forge is
-        configured. A commit that was pushed is not pushed again.
+        configured: the proposed one, or one that shows the report. A commit that was pushed is not
+        pushed again.
 
         If the forge refuses the pull request, that is a notice; the push stays.
         """
@@ -133,10 +137,13 @@ class Delivery:
             self._checkpoints.save(replace(now, pull=pushed))
             return
         wanted = pull_request(self.forge, self._base.ref_name, self.work.branch, report())
+        if proposed is not None:
+            wanted = replace(wanted, title=proposed.title, body=proposed.body, draft=proposed.draft)
         try:
             opened = open_pull_request(self.forge, wanted)
         except ForgeRefused as error:
-            self.notices = (self._workshop.redact(str(error)),)
+            self.refusal = self._workshop.redact(str(error))
+            self.notices = (self.refusal,)
             return
         pull = PullProgress(
             page=opened.page,

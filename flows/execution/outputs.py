@@ -32,6 +32,7 @@ from nodes.outputs.proposals import (
     Issue,
     Labels,
     Notification,
+    Pull,
     Refusal,
     Review,
     proposals,
@@ -80,6 +81,14 @@ class RunOutputs:
     def reports(self, results: Mapping[str, NodeResult]) -> tuple[OutputReport, ...]:
         """Return every proposal so far, and what became of it."""
         return tuple(self._report(one) for one in self._proposals(results))
+
+    def pull_request(self, results: Mapping[str, NodeResult]) -> Pull | None:
+        """Return the pull request to open for the work, if one is proposed and may be opened."""
+        made = (one.what for one in self._proposals(results) if isinstance(one.what, Pull))
+        found = next(made, None)
+        if found is None or self._delivery.forge is None or self._secrets_read():
+            return None
+        return replace(found, body=self._signed(found.body))
 
     def deliver(self, ctx: RunContext, events: RunEvents) -> None:
         """Do every output that is allowed and not done yet."""
@@ -136,6 +145,11 @@ class RunOutputs:
                 number = self._thread("pull_request", forge).number
                 commit = now.pull.commit if now.pull else now.base.commit
                 return write_review(forge, number, what, text, mark, reviewed=commit)
+            case Pull():
+                pull = self._checkpoints.current.pull
+                if pull is None:
+                    raise ForgeRefused(self._delivery.refusal or "the run changed nothing")
+                page = pull.page
             case Refusal():
                 raise AssertionError("a refusal is never done")
             case _:

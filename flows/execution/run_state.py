@@ -132,13 +132,16 @@ class RunState:
         self.pending_approvals.load(only_ends=self._start.checkpoint.ended is not None)
 
     def push_if_asked(self) -> None:
-        """Push the work if the user asked for it and the run succeeded with no pending approval."""
-        if not self._request.push or self._report().status != "success":
+        """Push the work if the user asked for it, or an agent proposed its pull request, and the
+        run succeeded with no pending approval."""
+        proposed = self.outputs.pull_request(self.ctx.results)
+        is_wanted = self._request.push or proposed or self.checkpoints.current.pull is not None
+        if not is_wanted or self._report().status != "success":
             return
         self.loop.check_merge()
         if self.loop.error is None:
             try:
-                self.delivery.push(self._report)
+                self.delivery.push(self._report, proposed)
             except GitFailed as error:
                 if not self.loop.is_answering:
                     raise

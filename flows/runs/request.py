@@ -20,9 +20,10 @@ from contracts.files import existing_path
 from memory.scope import ID_LIMIT, Scope, validate_scope
 from nodes.agents.allowed_tools import parse_allowed_tools, with_mcp_tools
 from nodes.changes import BASE_OPTION, REVIEW_OPTIONS
+from nodes.outputs.terms import PullRequestTerms
 from nodes.projects.options import PROJECT_OPTIONS, check_option
 from nodes.text import check_text
-from nodes.types import Agentic, inner_nodes
+from nodes.types import Agentic, Output, inner_nodes
 from policy.guard.protected import permits_every_group
 from sandbox.redaction import redact_url
 
@@ -206,6 +207,13 @@ class ResolvedRequest(RunRequest):
     def agentic_nodes(self) -> list[Agentic]:
         """All nodes that an agent executes, fixes included."""
         return agentic_nodes(self.definition)
+
+    @property
+    def may_push(self) -> bool:
+        """True if the user asked for a push, or the blueprint may open a pull request."""
+        nodes = self.definition.nodes
+        terms = [node.terms for node in nodes if isinstance(node, Output)]
+        return self.push or any(isinstance(one, PullRequestTerms) for one in terms)
 
     @property
     def mcp_patterns(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from nodes.outputs.terms import (
     LabelTerms,
     NotifyTerms,
     OpenIssueTerms,
+    PullRequestTerms,
     ReviewTerms,
     Target,
     Terms,
@@ -77,6 +78,8 @@ def permits(terms: Terms) -> str:
         case NotifyTerms():
             many = _many("notification", terms.max_count)
             return f"{many} through {terms.block}, plain text, {_long(terms.max_chars)}"
+        case PullRequestTerms():
+            return f"title and text of the pull request for your changes, {_long(terms.max_chars)}"
         case _:
             assert_never(terms)
 
@@ -87,7 +90,7 @@ def _example(terms: Terms) -> str:
             one: dict[str, object] = {"body": "…"}
         case LabelTerms():
             one = {"add": [terms.allowed[0]]}
-        case OpenIssueTerms():
+        case OpenIssueTerms() | PullRequestTerms():
             one = {"title": "…", "body": "…"}
         case ReviewTerms():
             line = {"path": "src/app.py", "line": 12, "body": "…"}
@@ -96,7 +99,8 @@ def _example(terms: Terms) -> str:
             one = {"subject": "…", "body": "…"}
         case _:
             assert_never(terms)
-    many = not isinstance(terms, LabelTerms | ReviewTerms) and terms.max_count > 1
+    single = LabelTerms | ReviewTerms | PullRequestTerms
+    many = not isinstance(terms, single) and terms.max_count > 1
     return json.dumps([one] if many else one, ensure_ascii=False)
 
 

@@ -7,7 +7,7 @@ wherever it is needed: the same answer and terms always give the same actions.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeVar, assert_never
+from typing import Annotated, NamedTuple, TypeVar, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -19,6 +19,7 @@ from nodes.outputs.terms import (
     LabelTerms,
     NotifyTerms,
     OpenIssueTerms,
+    PullRequestTerms,
     ReviewTerms,
     Target,
     Terms,
@@ -48,6 +49,8 @@ class ProposedLabels(_Proposal):
 
 
 class ProposedIssue(_Proposal):
+    """An issue or a pull request."""
+
     title: _Text
     body: _Text
 
@@ -136,7 +139,19 @@ class Notification:
         return f"{self.block}: {self.subject}"
 
 
-Action = Comment | Labels | Issue | Review | Notification
+@dataclass(frozen=True, kw_only=True)
+class Pull:
+    """The pull request to open for the run's work. Title and body are inert."""
+
+    title: str
+    body: str
+    draft: bool
+
+    def __str__(self) -> str:
+        return self.title
+
+
+Action = Comment | Labels | Issue | Review | Notification | Pull
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +199,8 @@ def _held_against(terms: Terms, given: Sequence[object]) -> tuple[Proposed, ...]
             found = _reviews(given, terms)
         case NotifyTerms():
             found = _within(terms.max_count, [_notification(one, terms) for one in given])
+        case PullRequestTerms():
+            found = _within(1, [_pull(one, terms) for one in given])
         case _:
             assert_never(terms)
     return found
@@ -276,15 +293,32 @@ def _labels(given: Sequence[object], terms: LabelTerms) -> tuple[Proposed, ...]:
 
 
 def _issue(given: object, terms: OpenIssueTerms) -> Proposed:
+    texts = _titled(given, terms.max_chars)
+    if isinstance(texts, Refusal):
+        return texts
+    return Issue(title=texts.title, body=texts.body, labels=tuple(terms.labels))
+
+
+def _pull(given: object, terms: PullRequestTerms) -> Proposed:
+    texts = _titled(given, terms.max_chars)
+    if isinstance(texts, Refusal):
+        return texts
+    return Pull(title=texts.title, body=texts.body, draft=terms.draft)
+
+
+class _Titled(NamedTuple):
+    title: str
+    body: str
+
+
+def _titled(given: object, max_chars: int) -> _Titled | Refusal:
     made = _parsed(ProposedIssue, given)
     if isinstance(made, Refusal):
         return made
-    title, body = _title(made.title), _body(made.body, terms.max_chars)
+    title, body = _title(made.title), _body(made.body, max_chars)
     if isinstance(title, Refusal):
         return title
-    if isinstance(body, Refusal):
-        return body
-    return Issue(title=title, body=body, labels=tuple(terms.labels))
+    return body if isinstance(body, Refusal) else _Titled(title, body)
 
 
 def _reviews(given: Sequence[object], terms: ReviewTerms) -> tuple[Proposed, ...]:

@@ -103,7 +103,20 @@ class NotifyTerms:
         _check_bounds(checks, self.max_count, self.max_chars)
 
 
-Terms = CommentTerms | LabelTerms | OpenIssueTerms | ReviewTerms | NotifyTerms
+@dataclass(frozen=True, kw_only=True)
+class PullRequestTerms:
+    """The pull request of the run's work, which is pushed for it."""
+
+    draft: bool
+    max_chars: int
+
+    def check(self, checks: FieldChecks) -> None:
+        """Refuse values that nothing could fit."""
+        checks.flag("draft", self.draft)
+        _check_count(checks, "max_chars", self.max_chars, MOST_CHARS)
+
+
+Terms = CommentTerms | LabelTerms | OpenIssueTerms | ReviewTerms | NotifyTerms | PullRequestTerms
 
 
 def check_labels(checks: FieldChecks, field: str, labels: Sequence[str]) -> tuple[str, ...]:

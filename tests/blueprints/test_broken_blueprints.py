@@ -125,6 +125,7 @@ def refused(file: Path) -> str:
         ("review('a', '', verdicts=['merge'])", r"node 'a' has verdicts=\['merge'\]: .* some of"),
         ("review('a', '', verdicts=[])", r"node 'a' has verdicts=\[\]"),
         ("review('a', '', max_comments=0)", "node 'a' has max_comments=0"),
+        ("pull_request('a', '', draft=1)", "node 'a' has draft=1: it must be True or False"),
         ("notify('a', '', 'team')", "node 'a' has block='team': it must be TYPE/NAME"),
         ("notify('a', '', 5)", "node 'a' has block=5"),
         ("parallel('a', '', [[fix, comment('b', '')]])", "node 'b' stands in a lane"),
@@ -228,3 +229,8 @@ def test_no_random_blueprint_is_accepted_that_cannot_run(tmp_path: Path) -> None
             execute_blueprint(found, context(sandbox), sandbox=sandbox, run_agent=ask)
         accepted += 1
     assert 20 < accepted < 200
+
+
+def test_a_second_pull_request_is_refused(tmp_path: Path) -> None:
+    nodes = ("fix", "pull_request('a', '')", "pull_request('b', '')")
+    assert "node 'b' is a second pull_request" in refused(write(tmp_path, *nodes))

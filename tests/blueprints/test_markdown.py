@@ -20,6 +20,7 @@ from blueprints.dsl import (
     open_issue,
     parallel,
     preflight,
+    pull_request,
     review,
     step,
     validate,
@@ -188,6 +189,8 @@ nodes:
     max_comments: 3
   - name: tell
     notify: slack-webhook/team
+  - name: open
+    pull_request: ready
 ---
 Look at the issue.
 """
@@ -204,6 +207,7 @@ def test_outputs_in_markdown_and_python_are_the_same_and_the_agent_is_told_the_f
             open_issue("more", "", max_count=2, labels=["agent"], by="look"),
             review("check", "", verdicts=["comment", "approve"], max_comments=3),
             notify("tell", "", "slack-webhook/team"),
+            pull_request("open", "", draft=False),
         ],
     )
     in_markdown = parse_markdown(TRIAGE, "triage.md")
