@@ -106,6 +106,7 @@ class _Compiler:
             egress=table.egress,
             changes=table.changes,
             mcp=table.mcp,
+            reads_checks=table.reads_checks,
             needs_intent=table.needs_intent,
             place=place,
         )

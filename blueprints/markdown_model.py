@@ -223,6 +223,9 @@ class BlueprintTable(AgentSettings):
     """Options that `--set name=value` takes, with their meaning."""
     needs: list[Annotated[str, Field(pattern=r"^[\w.+-]+$")]] = []
     """Programs that the sandbox must have, such as git."""
+    reads_checks: bool = False
+    """The logs of the failed checks of the commit that the run starts from are added to the
+    intent."""
     needs_intent: bool = False
     """A run without an intent is refused."""
     egress: list[str] = []

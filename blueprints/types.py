@@ -41,6 +41,9 @@ class Blueprint:
     """Tools of MCP servers that every agent may use, as `SERVER:TOOL`, such as `tracker:get_*`."""
     verdict_later: bool = False
     """Playbooks learn nothing from a successful run until a person says whether it helped."""
+    reads_checks: bool = False
+    """The logs of the failed checks of the commit that the run starts from are added to the intent,
+    as a quote."""
     needs_intent: bool = False
     """A run without an intent is refused before it starts."""
 
@@ -92,6 +95,7 @@ class Blueprint:
         except BlueprintInvalid as error:
             raise self.checks.invalid(f"has a bad tool in mcp: {error}") from error
         self.checks.flag("verdict_later", self.verdict_later)
+        self.checks.flag("reads_checks", self.reads_checks)
         self.checks.flag("needs_intent", self.needs_intent)
         if not isinstance(self.options, Mapping):
             raise self.checks.wrong("options", self.options, "a mapping of names to meanings")

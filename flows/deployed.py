@@ -9,10 +9,12 @@ from prefect import State, flow
 from prefect.runtime import flow_run
 
 from blueprints.find import find_blueprint, installed_names, is_markdown, is_name, short_name
+from blueprints.library import ci_doctor as _ci_doctor
 from blueprints.library import fix_tests as _fix_tests
 from blueprints.library import implement as _implement
 from blueprints.library import review as _review
 from blueprints.library import triage as _triage
+from blueprints.library import update_docs as _update_docs
 from blueprints.library import upgrade_deps as _upgrade_deps
 from blueprints.types import Blueprint
 from contracts.errors import BadInput, BlueprintNotFound, SettingsInvalid
@@ -32,10 +34,13 @@ from flows.runs.deployment_request import DeploymentRequest
 from flows.runs.request import RunRequest, check_request
 from nodes.agents.table import agent_rows
 
+ci_doctor = compile_blueprint(_ci_doctor.ci_doctor, build_dependencies)
 fix_tests = compile_blueprint(_fix_tests.fix_tests, build_dependencies)
 implement = compile_blueprint(_implement.implement, build_dependencies)
+release_notes = compile_blueprint(_update_docs.release_notes, build_dependencies)
 review = compile_blueprint(_review.review, build_dependencies)
 triage = compile_blueprint(_triage.triage, build_dependencies)
+update_docs = compile_blueprint(_update_docs.update_docs, build_dependencies)
 upgrade_deps = compile_blueprint(_upgrade_deps.upgrade_deps, build_dependencies)
 
 

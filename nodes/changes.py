@@ -19,6 +19,7 @@ BASE_OPTION = "base"
 REVIEW_OPTIONS = {BASE_OPTION: "review the commits that HEAD adds to this branch, tag or commit"}
 
 _MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+_DOCUMENTATION = (".md", ".mdx", ".markdown", ".rst", ".adoc")
 _SUBJECT_WIDTH = 72
 _STATUS = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal")
 _AUTHOR = ("-c", f"user.name={DEFAULT_AUTHOR.name}", "-c", f"user.email={DEFAULT_AUTHOR.email}")
@@ -37,11 +38,11 @@ def branch_changes(sandbox: Sandbox) -> list[str]:
     return shown.stdout.decode("utf-8", "replace").split("\0") if shown.ok else []
 
 
-def commit_since(base: str) -> NodeFunction:
+def commit_since(base: str, *, needed: bool = True) -> NodeFunction:
     """Return a node function that commits all changes, with a message made from the intent.
 
     `base` names the node whose output is the commit that the run started from. If neither the work
-    tree nor HEAD has changed since, the node fails.
+    tree nor HEAD has changed since, the node fails, or says so if no change is `needed`.
     """
 
     def commit(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
@@ -54,7 +55,8 @@ def commit_since(base: str) -> NodeFunction:
         if not _git(sandbox, "diff", "--cached", "--quiet").ok:
             return _commit(sandbox, commit_message(ctx))
         if head_hash(sandbox) == ctx.results[base].output:
-            return NodeResult.failure("nothing was changed: there is nothing to commit")
+            said = "nothing was changed: there is nothing to commit"
+            return NodeResult.failure(said) if needed else NodeResult.success(said)
         return NodeResult.success("everything was committed already")
 
     return commit
@@ -70,6 +72,23 @@ def unchanged_since(base: str) -> NodeFunction:
         if changed.status == "success" and changed.output:
             return NodeResult.failure("files were changed; this run may only read", changed.output)
         return changed
+
+    return check
+
+
+def only_documentation_since(base: str) -> NodeFunction:
+    """Return a node function that fails if a file that is no documentation was changed since the
+    node `base`: Markdown, reStructuredText and AsciiDoc count as documentation."""
+
+    def check(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        staged = _git(sandbox, "add", "--all", "--intent-to-add")
+        if not staged.ok:
+            return command_result(staged, ("git", "add"))
+        changed = changed_since(ctx.results[base].output, sandbox)
+        others = [path for path in changed if not path.lower().endswith(_DOCUMENTATION)]
+        if others:
+            return NodeResult.failure(f"{len(others)} other files changed", "\n".join(others))
+        return NodeResult.success(f"{len(changed)} files of documentation changed")
 
     return check
 
@@ -133,6 +152,21 @@ def changes_to_review(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         return NodeResult.failure(f"nothing to review: {span} ({why}) changes nothing")
     shown = truncate_middle(diff, MAX_DIFF_CHARS)
     return NodeResult.success(f"{span} ({why})\n\n{log}\n\n{stat}\n\n{shown}")
+
+
+def changes_since_release(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Return the commits, with their messages, since the option `base`, the newest tag before HEAD,
+    or the first commit."""
+    asked = ctx.options.get(BASE_OPTION, "")
+    earlier = named_commit(asked, sandbox) if asked else next(iter(earlier_commits(sandbox)), None)
+    if asked and earlier is None:
+        return NodeResult.failure(f"no commit {asked!r} in the sandbox, as --set base= asks for")
+    span = f"{earlier.commit}..HEAD" if earlier else "HEAD"
+    since = f"since {earlier.name}" if earlier else "since the first commit"
+    log = _text(sandbox, "log", "--no-color", "--no-merges", "--stat", "--format=%h %s%n%n%b", span)
+    if not log:
+        return NodeResult.failure(f"nothing was changed {since}")
+    return NodeResult.success(f"{span} ({since})\n\n{truncate_middle(log, MAX_DIFF_CHARS)}")
 
 
 def _review_base(sandbox: Sandbox, branches: tuple[str, ...]) -> tuple[str, str]:

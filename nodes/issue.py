@@ -1,4 +1,4 @@
-"""The option that names the issue of a run, and the check that there is one."""
+"""What a run is about on a forge: the option that names an issue, and checks that there is one."""
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
@@ -13,4 +13,14 @@ def about_an_issue(ctx: RunContext, _: Sandbox) -> NodeResult:
         return NodeResult.success()
     return NodeResult.failure(
         f"no issue is given: --set {ISSUE_OPTION}=17 names one, and a webhook brings its own"
+    )
+
+
+def about_a_failure(ctx: RunContext, _: Sandbox) -> NodeResult:
+    """Fail if the run knows of no failed check."""
+    if ctx.intent.strip():
+        return NodeResult.success()
+    return NodeResult.failure(
+        "no failed check is known: the forge shows none for this commit, or there is no token for "
+        "it. Start from another branch (--ref), or say as the intent what failed"
     )

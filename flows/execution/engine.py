@@ -27,7 +27,7 @@ from flows.execution.dependencies import OpenedSandbox, RunDependencies
 from flows.execution.installs import RunInstalls
 from flows.execution.rounds import with_rounds
 from flows.execution.run_state import RunState
-from flows.execution.started_for import with_issue
+from flows.execution.started_for import with_forge_text
 from flows.recall.notes import with_notes
 from flows.runs import checkpoint
 from flows.runs.checkpoint import StartPoint
@@ -66,10 +66,11 @@ def run_blueprint(
     # Before the lock, which creates the folder of the run: a bad repository leaves no run.
     base = _fetch_base(request, dependencies) if is_new else None
     if base is not None:
-        request = with_issue(request, base, dependencies.find_forge)
+        request = with_forge_text(request, base, dependencies.find_forge)
     with run_lock(dependencies.runs, run_id):
         start = _start_point(request, dependencies, run_id, base)
-        request = _with_intent(request, start, dependencies, run_id)
+        if base is None:
+            request = _with_intent(request, start, dependencies, run_id)
         request = request.changed(way_out=start.checkpoint.base.way_out)
         dependencies.memory.prepare()
         folder = write_record(dependencies.runs, run_id, request, flow_run)
@@ -127,10 +128,10 @@ def _start_point(
 def _with_intent(
     request: ResolvedRequest, start: StartPoint, dependencies: RunDependencies, run_id: str
 ) -> ResolvedRequest:
-    """Return the request with the text of its issue, as it was when the run began."""
+    """Return the request with the text from its forge, as it was when the run began."""
     record = read_record(dependencies.runs / run_id) if start.resumed else None
     if record is None:
-        return with_issue(request, start.checkpoint.base, dependencies.find_forge)
+        return with_forge_text(request, start.checkpoint.base, dependencies.find_forge)
     return request.changed(intent=record.intent, intent_from=record.intent_from)
 
 

@@ -143,7 +143,8 @@ class RunOutputs:
             case Review():
                 now, text = self._checkpoints.current, self._signed(what.body)
                 number = self._thread("pull_request", forge).number
-                commit = now.pull.commit if now.pull else now.base.commit
+                is_own = now.pull is not None and now.pull.number == number
+                commit = now.pull.commit if is_own and now.pull else now.base.commit
                 return write_review(forge, number, what, text, mark, reviewed=commit)
             case Pull():
                 pull = self._checkpoints.current.pull
@@ -166,19 +167,18 @@ class RunOutputs:
         return f"{body}\n\n*{self._author}*"
 
     def _thread(self, on: Target, forge: Forge) -> Thread:
-        """Return what the run was started for; else its own pull request, or its branch's."""
+        """Return what the run was started for, or its branch's pull request, or its own."""
         found = _STARTED_FOR.fullmatch(self._request.intent_from)
         kind: Target = "issue" if found and found[1] == "issue" else "pull_request"
         if found and kind == on:
             return Thread(on, int(found[2]))
         now = self._checkpoints.current
-        if on == "pull_request" and now.pull is not None:
-            return Thread(on, now.pull.number)
-        branch = now.base.ref_name
-        opened = find_open_pull(forge, branch) if on == "pull_request" and branch else None
-        if opened is None:
-            raise ForgeRefused(_NO_THREAD[on])
-        return Thread(on, opened.number)
+        if on == "pull_request":
+            branch = now.base.ref_name
+            pull = (find_open_pull(forge, branch) if branch else None) or now.pull
+            if pull is not None:
+                return Thread(on, pull.number)
+        raise ForgeRefused(_NO_THREAD[on])
 
     def _secrets_read(self) -> str:
         """Return why nothing may leave; empty if no agent has read a file with secrets."""

@@ -1,10 +1,12 @@
-"""Reads the issue that a run is started for, by `--set issue=17`. Its text is an untrusted intent.
+"""Reads what a run is about from its forge: the issue of `--set issue=17`, or failed checks.
 
-A webhook brings the text itself, as `flows/services/webhooks.py` writes it.
+The text is an untrusted intent. A webhook brings the text of its issue itself, as
+`flows/services/webhooks.py` writes it.
 """
 
 from contracts.errors import OptionInvalid
 from flows.execution.forge import FindForge
+from flows.execution.forge_checks import read_checks, read_logs
 from flows.execution.forge_client import Forge, connect
 from flows.runs.request import ResolvedRequest
 from nodes.issue import ISSUE_OPTION, ISSUE_OPTIONS
@@ -13,8 +15,36 @@ from sandbox.branches import push_address
 from sandbox.redaction import redact_url
 from sandbox.repos import BaseCommit
 
+LOGS_CAP = 14_000
+"""Characters of the intent and the logs of failed checks; an intent has at most 20,000."""
+_FEWEST = 1_000
+"""Characters of the logs beside a long intent."""
 
-def with_issue(
+
+def with_forge_text(
+    request: ResolvedRequest, base: BaseCommit, find_forge: FindForge
+) -> ResolvedRequest:
+    """Return the request with the text of its issue, and the logs of failed checks if its blueprint
+    reads them.
+
+    Raises:
+        OptionInvalid: the issue is no number, or there is no token for the forge.
+        ForgeRefused: the forge does not show them.
+    """
+    request = _with_issue(request, base, find_forge)
+    remote = push_address(base) if request.definition.reads_checks else None
+    forge = find_forge(remote) if remote else None
+    if forge is None:
+        return request
+    failed = [one for one in read_checks(forge, base.commit) if one.state == "failed"]
+    if not failed:
+        return request
+    limit = max(_FEWEST, LOGS_CAP - len(request.intent))
+    quote = quote_untrusted(read_logs(forge, failed), "logs of checks", limit=limit)
+    return _with_text(request, quote, "check")
+
+
+def _with_issue(
     request: ResolvedRequest, base: BaseCommit, find_forge: FindForge
 ) -> ResolvedRequest:
     """Return the request with the text of the issue that its option names, if it names one.
@@ -38,8 +68,13 @@ def with_issue(
             f"that of {where}"
         )
     quote = quote_untrusted(_read_issue(forge, int(number)), f"issue {number}")
+    return _with_text(request, quote, f"issue:{int(number)}")
+
+
+def _with_text(request: ResolvedRequest, quote: str, source: str) -> ResolvedRequest:
+    """Return the request with a quote below its intent, which nobody trusts from then on."""
     intent = "\n\n".join(filter(None, (request.intent, quote)))
-    return request.changed(intent=intent, intent_from=f"issue:{int(number)}")
+    return request.changed(intent=intent, intent_from=request.intent_from or source)
 
 
 def _read_issue(forge: Forge, number: int) -> str:

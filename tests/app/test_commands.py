@@ -10,7 +10,10 @@ from flows.runs.request import ResolvedRequest
 from tests.support.app import Harness
 
 ROOT = Path(__file__).parents[2]
-BUILT_IN = ("fix-tests", "implement", "review", "triage", "upgrade-deps")
+BUILT_IN = (
+    *("ci-doctor", "fix-tests", "implement", "release-notes", "review", "triage"),
+    *("update-docs", "upgrade-deps"),
+)
 
 
 def test_help_names_every_command(started: Harness) -> None:

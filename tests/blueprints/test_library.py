@@ -17,6 +17,7 @@ from sandbox.scripted import ScriptedSandbox
 from tests.support.built_in import (
     BROKEN,
     FIX,
+    FIXED,
     GOOD_SHOP,
     SHOP,
     Agent,
@@ -231,3 +232,41 @@ def test_a_code_block_has_three_backticks() -> None:
 
 def test_prompts_hold_no_html_escapes(rendered: Callable[[str], str]) -> None:
     assert rendered("a < b & c") == "a < b & c\n"
+
+
+def test_documentation_is_updated_and_other_changes_are_undone(sandbox: ScriptedSandbox) -> None:
+    repo = put_repo(sandbox, {**GOOD_SHOP, "README.md": "Old\n"})
+    shop = "src/shop/__init__.py"
+    both = {"README.md": "New\n", shop: BROKEN}
+    report = run("update-docs", sandbox, Agent(both, change(shop, FIXED)))
+    assert (report.status, statuses(report)["undo"]) == ("success", "success")
+    assert run_git(repo, "show", "--format=", "--name-only", "HEAD") == "README.md"
+
+
+def test_documentation_that_is_right_stays_without_a_commit(sandbox: ScriptedSandbox) -> None:
+    repo = put_repo(sandbox, GOOD_SHOP)
+    before = run_git(repo, "rev-parse", "HEAD")
+    report = run("update-docs", sandbox, Agent())
+    assert (report.status, run_git(repo, "rev-parse", "HEAD")) == ("success", before)
+    assert "nothing was changed" in output(report, "commit")
+
+
+def test_release_notes_are_of_the_commits_since_the_newest_tag(sandbox: ScriptedSandbox) -> None:
+    repo = put_repo(sandbox, GOOD_SHOP)
+    run_git(repo, "tag", "v1")
+    commit_files(repo, {"a.py": b"a"}, "Add a")
+    commit_files(repo, {"b.py": b"b"}, "Add b\n\nIt counts.")
+    agent = Agent(change("CHANGELOG.md", "- a and b\n"))
+    report = run("release-notes", sandbox, agent)
+    assert report.status == "success"
+    assert "(since tag v1)" in agent.prompts["write"]
+    for said in ("Add a", "Add b", "It counts."):
+        assert said in agent.prompts["write"]
+    assert run_git(repo, "show", "--format=", "--name-only", "HEAD") == "CHANGELOG.md"
+
+
+def test_release_notes_of_a_commit_that_is_not_there_are_refused(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, GOOD_SHOP)
+    report = run("release-notes", sandbox, Agent(), base="v9")
+    assert report.failed_node == "changes"
+    assert "no commit 'v9'" in str(report.error)

@@ -22,7 +22,8 @@ OF_ONE = {
 
 SCRIPT = Path(demo.__file__).with_name("replies.jsonl")
 BLUEPRINTS = {
-    *("fix-tests", "implement", "review", "triage", "upgrade-deps"),
+    *("ci-doctor", "fix-tests", "implement", "release-notes", "review", "triage"),
+    *("update-docs", "upgrade-deps"),
     *("run-blueprint", "run-plan"),
 }
 UPKEEP = {
