@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tests.support.forge_state import (
+    ACCOUNT,
     TOKEN,
     Answer,
     Asked,
@@ -164,7 +165,8 @@ def _reviews(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
     pull = state.pull(number)
     if pull is None:
         return NOT_FOUND
-    return Listing([_review_shape(one) for one in pull.comments if one.kind != "comment"])
+    shown = [_review_shape(one) for one in pull.comments if one.kind != "comment"]
+    return Listing([*shown, *map(_own_review_shape, pull.reviews)])
 
 
 def _line_comments(state: ForgeState, asked: Asked, number: str, review: str) -> Answer:
@@ -239,11 +241,6 @@ def _diff(state: ForgeState, asked: Asked, number: str) -> Answer:
     return Answer(200, "".join(files))
 
 
-def _reviews(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
-    pull = state.pull(number)
-    return Listing([_review_shape(one) for one in pull.reviews]) if pull else NOT_FOUND
-
-
 def _review(state: ForgeState, asked: Asked, number: str) -> Answer:
     pull, given = state.pull(number), asked.body
     if pull is None or state.refuses:
@@ -260,11 +257,19 @@ def _review(state: ForgeState, asked: Asked, number: str) -> Answer:
     pull.reviews.append(
         Review(state.number(), str(given["event"]), str(given["body"]), found, page)
     )
-    return Answer(200, _review_shape(pull.reviews[-1]))
+    return Answer(200, _own_review_shape(pull.reviews[-1]))
 
 
-def _review_shape(review: Review) -> Shape:
-    return {"id": review.number, "body": review.body, "html_url": review.page}
+def _own_review_shape(review: Review) -> Shape:
+    return {
+        "id": review.number,
+        "body": review.body,
+        "user": {"login": ACCOUNT},
+        "state": "COMMENT",
+        "comments_count": 0,
+        "submitted_at": review.written_at,
+        "html_url": review.page,
+    }
 
 
 def _issues(state: ForgeState, asked: Asked) -> Listing:
@@ -325,7 +330,6 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
     ("GET", rf"{_PROJECT}/issues/(\d+)/comments", _comments),
     ("POST", rf"{_PROJECT}/issues/(\d+)/comments", _comment),
     ("PATCH", rf"{_PROJECT}/issues/comments/(\d+)", _edit_comment),
-    ("GET", rf"{_PROJECT}/pulls/(\d+)/reviews", _reviews),
     ("GET", rf"{_PROJECT}/pulls/(\d+)/reviews/(\d+)/comments", _line_comments),
     ("GET", f"{_PROJECT}/collaborators/([^/]+)/permission", _permission),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tests.support.forge_state import (
+    ACCOUNT,
     TOKEN,
     Answer,
     Asked,
@@ -167,8 +168,8 @@ def _reviews(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
     pull = state.pull(number)
     if pull is None:
         return NOT_FOUND
-    shown = [one for one in pull.comments if one.kind == "review"]
-    return Listing([_review_shape(state, one) for one in shown])
+    shown = [_review_shape(state, one) for one in pull.comments if one.kind == "review"]
+    return Listing([*shown, *map(_own_review_shape, pull.reviews)])
 
 
 def _line_comments(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
@@ -249,11 +250,6 @@ def _pull_files(state: ForgeState, asked: Asked, number: str) -> Listing | Answe
     return Listing([{"filename": name, "patch": patch} for name, patch in pull.patches.items()])
 
 
-def _reviews(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
-    pull = state.pull(number)
-    return Listing([_review_shape(one) for one in pull.reviews]) if pull else NOT_FOUND
-
-
 def _review(state: ForgeState, asked: Asked, number: str) -> Answer:
     pull, given = state.pull(number), asked.body
     if pull is None or state.refuses:
@@ -270,11 +266,18 @@ def _review(state: ForgeState, asked: Asked, number: str) -> Answer:
     pull.reviews.append(
         Review(state.number(), str(given["event"]), str(given["body"]), found, page)
     )
-    return Answer(200, _review_shape(pull.reviews[-1]))
+    return Answer(200, _own_review_shape(pull.reviews[-1]))
 
 
-def _review_shape(review: Review) -> Shape:
-    return {"id": review.number, "body": review.body, "html_url": review.page}
+def _own_review_shape(review: Review) -> Shape:
+    return {
+        "id": review.number,
+        "body": review.body,
+        "user": {"login": ACCOUNT, "type": "User"},
+        "state": "COMMENTED",
+        "submitted_at": review.written_at,
+        "html_url": review.page,
+    }
 
 
 def _issues(state: ForgeState, asked: Asked) -> Listing:
@@ -334,7 +337,6 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer | Listing]], ...] = (
     ("GET", rf"{_PROJECT}/issues/(\d+)/comments", _comments),
     ("POST", rf"{_PROJECT}/issues/(\d+)/comments", _comment),
     ("PATCH", rf"{_PROJECT}/issues/comments/(\d+)", _edit_comment),
-    ("GET", rf"{_PROJECT}/pulls/(\d+)/reviews", _reviews),
     ("GET", rf"{_PROJECT}/pulls/(\d+)/comments", _line_comments),
     ("POST", rf"{_PROJECT}/pulls/(\d+)/comments/(\d+)/replies", _reply),
     ("GET", f"{_PROJECT}/collaborators/([^/]+)/permission", _permission),

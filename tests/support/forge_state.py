@@ -51,6 +51,10 @@ class Check:
 CommentKind = Literal["comment", "line", "review"]
 
 
+def _moment(number: int) -> str:
+    return f"2026-11-25T{number // 60:02}:{number % 60:02}:00Z"
+
+
 @dataclass
 class Comment:
     """One comment on a pull request: below it, on a line of the code, or the text of a review.
@@ -73,7 +77,7 @@ class Comment:
     @property
     def written_at(self) -> str:
         """Later for a greater number."""
-        return f"2026-11-25T{self.number // 60:02}:{self.number % 60:02}:00Z"
+        return _moment(self.number)
 
 
 @dataclass
@@ -88,6 +92,11 @@ class Review:
     body: str = ""
     lines: list[tuple[str, int, str]] = field(default_factory=list)
     page: str = ""
+
+    @property
+    def written_at(self) -> str:
+        """Later for a greater number."""
+        return _moment(self.number)
 
 
 @dataclass
