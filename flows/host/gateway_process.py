@@ -5,11 +5,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING
 
+from contracts.chat import model_names
+from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.model_access import INTERNAL_AGENT, TokenSpec
 from contracts.tool import Allowed, Guard
 from flows.audit.event_log import cached_approvals
@@ -22,7 +25,7 @@ from nodes.text import make_redactor
 from policy.guard.approval_guard import ApprovalGuard
 from policy.guard.guard import AgentGuard, combined_guard
 from providers.gateway import gateway_app, serve
-from providers.models import check_model, litellm_import, needs_litellm
+from providers.models import check_key, check_model, litellm_import, needs_litellm
 from providers.open_runs import OpenRuns
 from sandbox.process_label import has_exited
 
@@ -40,7 +43,7 @@ def main(port: str, secret_file: Path, home: Path) -> None:
     """Serve until SIGTERM, until the home has another secret, or until a successor has all runs."""
     secret = secret_file.read_text()
     settings = load_settings()  # which may name agents
-    if needs_litellm(settings.model):
+    if _will_need_litellm(settings.model):
         litellm_import()
     open_runs = OpenRuns(
         make_guard=partial(guard_for_terms, approvals=cached_approvals(home)),
@@ -50,6 +53,15 @@ def main(port: str, secret_file: Path, home: Path) -> None:
     threading.Thread(target=_watch, args=(open_runs, secret_file, secret), daemon=True).start()
     app = gateway_app(open_runs, secret=secret, check_model=lambda m: check_model(m, environment()))
     serve(app, f"127.0.0.1:{port}")
+
+
+def _will_need_litellm(models: str) -> bool:
+    """Return False if the settings' models have no key here: a run must name another one."""
+    with suppress(ModelUnavailable, OptionInvalid):
+        for name in model_names(models):
+            check_key(name, environment())
+        return needs_litellm(models)
+    return False
 
 
 def guard_for_terms(
