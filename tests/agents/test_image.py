@@ -18,7 +18,7 @@ pytestmark = pytest.mark.docker
     [
         ("node --version", "v22."),
         ("claude --version", "2.1.329"),
-        ("pi --version", "0.87.1"),
+        ("pi --version", "1.3.0"),
         ("opencode --version", "1.18.33"),
         ("codex-acp --version", "2.6.0"),
         ("qwen --version", "0.24.4"),
