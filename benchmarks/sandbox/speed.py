@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -42,6 +42,11 @@ def ratio_row(name: str, ours: float, baseline: float, target: str, unit: str) -
     return Row(
         name=name, ours=ours, baseline=baseline, ratio=ours / baseline, target=target, unit=unit
     )
+
+
+def p99(times: Sequence[float]) -> float:
+    """The time that 99 of 100 did not exceed."""
+    return sorted(times)[len(times) * 99 // 100]
 
 
 def per_second(act: Callable[[], object], count: int, threads: int = 8) -> float:

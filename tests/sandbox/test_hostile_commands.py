@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from benchmarks.sandbox.bombs import BOMBS
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
 from sandbox.spec import SandboxLimits
@@ -231,6 +232,16 @@ def test_a_fork_bomb_at_default_limits_is_cleared_at_its_timeout(
         assert processes_of_users(sandbox) <= (1 if beside else 0)
         assert sandbox.exec(Command(argv=("touch", "over"))).ok
         assert other.result().ok
+
+
+@pytest.mark.parametrize("bomb", ["memory bomb", "descriptor bomb", "bomb of small files"])
+def test_a_bomb_at_default_limits_leaves_its_sandbox_usable(
+    start_sandbox: StartSandbox, bomb: str
+) -> None:
+    sandbox = start_sandbox(SandboxLimits())
+    result = sandbox.exec(Command(argv=BOMBS[bomb], timeout_s=1.0))
+    assert result.timed_out or result.out_of_memory
+    assert processes_of_users(sandbox) == 0
 
 
 def test_a_command_that_fails_at_the_process_limit_is_reported(

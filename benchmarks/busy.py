@@ -1,0 +1,22 @@
+"""The loaded variant of every figure: other processes that want the whole machine."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+COUNT = 20
+_PROGRAM = "while True: pass"
+
+
+@contextmanager
+def busy(count: int = COUNT) -> Iterator[None]:
+    """Keep so many processes of the host busy while the block runs."""
+    processes = [subprocess.Popen([sys.executable, "-c", _PROGRAM]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.wait()
