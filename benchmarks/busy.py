@@ -11,8 +11,12 @@ _PROGRAM = "while True: pass"
 
 @contextmanager
 def busy(count: int = COUNT) -> Iterator[None]:
-    """Keep so many processes of the host busy while the block runs."""
-    processes = [subprocess.Popen([sys.executable, "-c", _PROGRAM]) for _ in range(count)]
+    """Keep so many processes of the host busy while the block runs.
+
+    Each has a session of its own: Linux divides processors by sessions first (`autogroup`).
+    """
+    argv = [sys.executable, "-c", _PROGRAM]
+    processes = [subprocess.Popen(argv, start_new_session=True) for _ in range(count)]
     try:
         yield
     finally:

@@ -98,7 +98,8 @@ class DockerEngine:
             try:
                 client.api.remove_container(container, force=True, v=True)
             except APIError as error:
-                if error.status_code == 409:  # another caller is removing it
+                late = "did not receive an exit event" in str(error.explanation)
+                if error.status_code == 409 or late:  # it is being removed, or was told to end
                     client.api.wait(container, condition="removed")
                 elif self._is_podman:  # it fails if the container ends by itself at this moment
                     client.api.wait(container, condition="not-running")

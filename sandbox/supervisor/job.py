@@ -41,6 +41,7 @@ class Job:
         self.pid, self.stdin, self.status = 0, -1, 0
         self.ending = self.ended = self.timed_out = self.out_of_disk = self.input_ended = False
         self.stuck, self.stacks = False, False
+        self.next_round = 0.0
         self.watch: StuckWatch | None = None
         self.pending = bytearray()
         self.credit = WINDOW

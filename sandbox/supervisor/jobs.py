@@ -31,6 +31,9 @@ CROWDED = 200
 FORK_COUNTERS = ("/sys/fs/cgroup/pids/pids.events", "/sys/fs/cgroup/pids.events")
 ROUND_S = 0.01
 """Seconds that killed processes have to disappear before they are looked for again."""
+PAUSE = 4
+"""A round is followed by a pause so many times as long: a killed process needs a processor to end,
+and the supervisor would come first."""
 
 
 class Jobs:
@@ -96,7 +99,7 @@ class Jobs:
             return None
         clearing = [job for job in jobs if job.ending and not job.ended]
         if clearing:
-            return 0.0 if any(job.tree.spreading for job in clearing) else ROUND_S
+            return max(0.0, min(job.next_round for job in clearing) - time.monotonic())
         left = min(job.deadline for job in jobs) - time.monotonic()
         return min(max(0.0, left), POLL_S)
 
@@ -109,7 +112,8 @@ class Jobs:
                 job.stuck = True
                 self.time_out(job, now)
             elif job.ending and not job.ended:
-                self.clear(job)
+                if now >= job.next_round:
+                    self.clear(job)
             elif job.ended and not job.outputs:
                 self.close(job)
 
@@ -164,8 +168,12 @@ class Jobs:
         self.clear(job)
 
     def clear(self, job: Job) -> None:
+        """Run one round of ending a job's processes, which then get more time to die."""
+        began = time.monotonic()
         crowded = self.processes.now() > CROWDED
         gone = job.tree.end(self.marks, alone=self.alone(job), crowded=crowded)
+        now = time.monotonic()
+        job.next_round = now + max(PAUSE * (now - began), 0.0 if job.tree.spreading else ROUND_S)
         if gone and job.pid not in self.leaders:
             others = self.marks - {job.tree.mark}
             if not has_orphans(self.leaders, others):

@@ -26,7 +26,7 @@ from sandbox.supervisor.users import AGENT
 _OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores, and that a program must get with their default action."""
 
-LOWEST_PRIORITY = 19
+LOWEST_PRIORITY, HIGHEST_PRIORITY = 19, -20
 
 
 class LaunchFailed(Exception):
@@ -41,6 +41,7 @@ class Launcher:
     """Starts the processes of jobs, each with its mark."""
 
     def __init__(self) -> None:
+        self._may_raise_priority = _can_raise_priority()
         os.setresgid(AGENT, AGENT, AGENT)
         self._score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         self._may_lower_score = self._can_lower_score()
@@ -60,12 +61,27 @@ class Launcher:
                 if request["task"] in TASKS:
                     return _fork() or be_task(request, pipes)
                 env = {**self._env, "HOME": user.pw_dir, **request["env"]}
-                with _as(user):
-                    pid = _spawn(request["argv"], request["cwd"], env, pipes)
-                _lower_priority(user.pw_uid)
+                with self._before_all_others():
+                    with _as(user):
+                        pid = _spawn(request["argv"], request["cwd"], env, pipes)
+                    _lower_priority(user.pw_uid)
                 return pid
         except BlockingIOError as error:  # the limit of processes
             raise LaunchFailed(126, f"no process can be started: {error.strerror}") from error
+
+    @contextmanager
+    def _before_all_others(self) -> Iterator[None]:
+        """Raise our priority until that of a new process is lowered.
+
+        A process that forks meanwhile would have children whose priority stays.
+        """
+        if self._may_raise_priority:
+            os.setpriority(os.PRIO_PROCESS, 0, HIGHEST_PRIORITY)
+        try:
+            yield
+        finally:
+            if self._may_raise_priority:
+                os.setpriority(os.PRIO_PROCESS, 0, 0)
 
     def _can_lower_score(self) -> bool:
         """Return whether a raised score can be lowered again; gVisor refuses that."""
@@ -98,6 +114,20 @@ def _as(user: struct_passwd) -> Iterator[None]:
     finally:
         os.setresuid(0, 0, 0)
         os.setresgid(AGENT, AGENT, AGENT)
+
+
+def _can_raise_priority() -> bool:
+    """Return whether process 1 may raise its priority, which its children then do not inherit.
+
+    A rootless engine and gVisor refuse it.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+        os.setpriority(os.PRIO_PROCESS, 0, HIGHEST_PRIORITY)
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    except OSError:
+        return False
+    return True
 
 
 def _lower_priority(uid: int) -> None:

@@ -93,6 +93,15 @@ for status in Path("/proc").glob("[0-9]*/status"):
 print(sum(uid != "0" for uid in real) - 1)
 """
 
+PRIORITIES = """
+from contextlib import suppress
+from pathlib import Path
+for process in Path("/proc").glob("[0-9]*"):
+    with suppress(OSError):
+        if process.stat().st_uid:
+            print((process / "stat").read_text().rpartition(")")[2].split()[16])
+"""
+
 
 def python(
     sandbox: DockerSandbox, program: str, timeout_s: float = LONG_S, user: str | None = None
@@ -113,6 +122,11 @@ def processes_of_users(sandbox: DockerSandbox) -> int:
     By their real user: a measurement of the disk, which is root's, looks as a user does.
     """
     return int(python(sandbox, COUNT).stdout)
+
+
+def priorities(sandbox: DockerSandbox) -> list[str]:
+    """The priority of each process of a user."""
+    return python(sandbox, PRIORITIES).stdout.decode().split()
 
 
 def test_a_command_that_kills_all_it_can_ends_only_itself(docker_sandbox: DockerSandbox) -> None:
@@ -232,6 +246,19 @@ def test_a_fork_bomb_at_default_limits_is_cleared_at_its_timeout(
         assert processes_of_users(sandbox) <= (1 if beside else 0)
         assert sandbox.exec(Command(argv=("touch", "over"))).ok
         assert other.result().ok
+
+
+def test_all_that_a_command_forks_at_once_has_the_lowest_priority(
+    docker_sandbox: DockerSandbox,
+) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(
+            python, docker_sandbox, f"import os\nfor _ in range(6): os.fork(){UNTIL_OVER}"
+        )
+        wait_until(lambda: len(priorities(docker_sandbox)) > 64)
+        found = priorities(docker_sandbox)
+        docker_sandbox.write_file("over", b"")
+    assert set(found) == {"19"}
 
 
 @pytest.mark.parametrize("bomb", ["memory bomb", "descriptor bomb", "bomb of small files"])
