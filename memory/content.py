@@ -275,7 +275,7 @@ def playbook_to_text(playbook: Playbook) -> str:
         lines.append(f"filed under: {', '.join((playbook.category or '-', *playbook.tags))}")
     lines += [playbook.process] if playbook.process else []
     lines += [line for step in playbook.steps for line in _step_lines(step)]
-    lines += [f"lesson: {lesson.text}" for lesson in playbook.lessons]
+    lines += [f"lesson {number}: {one.text}" for number, one in enumerate(playbook.lessons, 1)]
     lines += [f"notes: {playbook.notes}"] if playbook.notes else []
     return "\n".join(lines)
 

@@ -25,6 +25,7 @@ from memory.content import (
 from memory.errors import EntryNotFound
 from memory.playbooks.render import render_playbooks
 from memory.types import (
+    Lesson,
     Playbook,
     PlaybookChanges,
     PlaybookFilter,
@@ -288,6 +289,34 @@ def edit(
                 changes = parse_changes(text)
                 after = library.update(before.id, changes, expected_version=before.version)
     print_result(playbook_json(after), f"{after.slug} is at version {after.version}", as_json)
+
+
+@app.command("forget")
+def forget(
+    playbook: Ref,
+    numbers: Annotated[
+        list[int], typer.Argument(metavar="LESSON…", help="Numbers that `memory show` prints.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Remove lessons of a playbook that have turned out to be wrong."""
+
+    def choose(found: Playbook) -> list[Lesson]:
+        known = dict(enumerate(found.lessons, 1))
+        for number in numbers:
+            if number not in known:
+                raise OptionInvalid(
+                    f"{found.slug} has no lesson {number}: `harness memory show {found.slug}` "
+                    f"numbers its {len(known)}"
+                )
+        chosen.extend(known[number] for number in dict.fromkeys(numbers))
+        return chosen
+
+    chosen: list[Lesson] = []
+    with configured_library() as library:
+        after = library.forget_lessons(playbook, choose)
+    lines = "\n".join(f"{after.slug} has forgotten: {lesson.text}" for lesson in chosen)
+    print_result(playbook_json(after), lines, as_json)
 
 
 @app.command("rm")

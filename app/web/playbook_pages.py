@@ -162,6 +162,16 @@ def delete_playbook(
     return redirect(request, list_address("/playbooks", PlaybookListQuery, "", "1 deleted"))
 
 
+@router.post("/playbooks/{ref}/lessons/{lesson_id}/forget")
+def forget_lesson(request: Request, ref: str, lesson_id: int) -> Response:
+    """Remove a lesson that has turned out to be wrong."""
+    with configured_library() as library:
+        library.forget_lessons(
+            ref, lambda found: [lesson for lesson in found.lessons if lesson.id == lesson_id]
+        )
+    return redirect(request, f"/playbooks/{ref}")
+
+
 @router.post("/playbooks/{ref}/undo")
 def undo_playbook(request: Request, ref: str, version: Annotated[SeenVersion, Form()]) -> Response:
     """Undo the last change if it is the displayed one."""

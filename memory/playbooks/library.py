@@ -14,13 +14,14 @@ from memory.entries import earlier_content, history
 from memory.playbooks import executions, search, store, upkeep, write
 from memory.playbooks.index import PlaybookIndex
 from memory.playbooks.lift import LiftReport, lift_report
-from memory.playbooks.write import WriteCheck, add_lessons, no_check
+from memory.playbooks.write import WriteCheck, add_lessons, no_check, remove_lessons
 from memory.types import (
     Embedder,
     EntryVersion,
     Execution,
     GroupedResults,
     GroupThresholds,
+    Lesson,
     Playbook,
     PlaybookChanges,
     PlaybookContent,
@@ -231,6 +232,14 @@ class Library:
     ) -> Sequence[str]:
         """Store lessons that the playbook does not have, at most three of a run; return them."""
         return self._add_lessons(ref, texts, run_id)
+
+    def forget_lessons(self, ref: str, choose: Callable[[Playbook], Sequence[Lesson]]) -> Playbook:
+        """Remove the lessons that `choose` returns of the playbook; return it without them."""
+        with write_transaction(self.engine) as connection:
+            playbook = store.get(connection, ref)
+            chosen = [lesson.id for lesson in choose(playbook)]
+            remove_lessons(connection, playbook.key, chosen)
+            return store.get(connection, playbook.id)
 
     def accept_reflection(self, execution: Execution) -> tuple[Playbook, Sequence[str]]:
         """Approve a waiting reflection; return its playbook and the new lessons.

@@ -193,6 +193,13 @@ def add_lessons(
     return result
 
 
+def remove_lessons(connection: Connection, key: int, ids: Sequence[int]) -> None:
+    """Remove lessons of a playbook."""
+    chosen = (lessons.c.playbook_key == key, lessons.c.id.in_(ids))
+    connection.execute(delete(lessons).where(*chosen))
+    _index_lessons(connection, key)
+
+
 def missing_lessons(connection: Connection, key: int, texts: Iterable[str]) -> set[str]:
     """Return those of these texts that are not lessons of the playbook."""
     known = _digests(connection, key)
@@ -214,7 +221,7 @@ def import_lessons(
 
 
 def _index_lessons(connection: Connection, key: int) -> None:
-    """Index a playbook again after it got lessons."""
+    """Index a playbook again after its lessons have changed."""
     for playbook in store.by_key(connection, [key]).values():
         index_texts(connection, key, playbook)
 

@@ -185,6 +185,18 @@ def test_lessons_of_a_run_are_refused_or_become_a_playbook(cli: Cli) -> None:
     assert data(cli("show", "publish-a-package", "--json"))["lessons"] == ["Build first"]
 
 
+def test_a_wrong_lesson_is_forgotten_by_its_number(cli: Cli, kept: str) -> None:
+    for lesson in ("Mind the probe", "Trust the zeppelin"):
+        cli("record", kept, "success", "--lesson", lesson)
+    assert "lesson 2: Trust the zeppelin" in cli("show", kept).stdout
+    assert rows(cli("search", "zeppelin", "--json"))
+    with pytest.raises(OptionInvalid, match=r"has no lesson 3: `harness memory show deploy"):
+        cli("forget", kept, "3", "2")
+    assert "has forgotten: Trust the zeppelin" in cli("forget", kept, "2").stdout
+    assert data(cli("show", kept, "--json"))["lessons"] == ["Mind the probe"]
+    assert rows(cli("search", "zeppelin", "--json")) == []
+
+
 def test_a_playbook_is_edited_by_options_or_a_file(cli: Cli, kept: str, tmp_path: Path) -> None:
     cli("edit", kept, "--title", "Ship it", "--step", "test", "--step", "push", "--tag", "x")
     shown = data(cli("show", kept, "--json"))

