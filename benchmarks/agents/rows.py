@@ -1,4 +1,4 @@
-"""The native agent against mini-swe-agent: a step, and ten tasks from start to end."""
+"""The native agent against mini-swe-agent, and the start of each other agent against by hand."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from benchmarks.agents import starts
 from benchmarks.gateway.rows import start
 from benchmarks.row import Row
 from sandbox.engine import DockerEngine
@@ -29,7 +30,8 @@ class Run(NamedTuple):
 
 
 def rows() -> Iterator[Row]:
-    """Both figures, each side run twice, in turns; the better run counts."""
+    """All figures. Each side runs several times, in turns; the better run counts."""
+    yield from starts.rows()
     image = ensure_image(DockerEngine(), BASE_RECIPE, print)
     python = _environment()
     with ExitStack() as stack:
