@@ -47,18 +47,11 @@ def reap_sandboxes() -> None:
 @flow(name="answer-comments")
 def answer_comments() -> None:
     """Let runs go on whose pull requests have comments that ask for something."""
-    api = get_current_settings().api.url
-    for record in commented_runs(build_dependencies(load_settings())):
-        run_id, flow_run = record.run_id, record.flow_run_id
-        if api and flow_run and record.suspends and go_on_after_end(api, flow_run):
-            get_run_logger().info("run %s goes on: its pull request has a comment", run_id)
-        else:
-            get_run_logger().info(
-                "the pull request of run %s has a comment: `harness runs resume %s` answers it, as "
-                "no worker may take this run",
-                run_id,
-                run_id,
-            )
+    api = str(get_current_settings().api.url)
+    for run_id, flow_run in commented_runs(build_dependencies(load_settings())):
+        goes_on = go_on_after_end(api, flow_run)
+        word = "goes on" if goes_on else f"needs `harness runs resume {run_id}` to go on"
+        get_run_logger().info("run %s %s: its pull request has a comment", run_id, word)
 
 
 @flow(name="expire-approvals")

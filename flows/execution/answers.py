@@ -3,7 +3,6 @@
 What a comment says is data for the agent. It decides nothing else.
 """
 
-from flows.execution.forge import read_pull_request
 from flows.execution.forge_client import Forge
 from flows.execution.forge_comments import Comment, next_comment
 from flows.runs.checkpoint import Asked, Checkpoint, round_name
@@ -53,12 +52,12 @@ def reply_text(now: Checkpoint, asked: Asked, error: str, *, last: bool) -> str:
 
 
 def find_comment(forge: Forge, now: Checkpoint) -> Comment | None:
-    """Return the comment that a run has to work on next; None if its pull request is closed.
+    """Return the comment that a run has to work on next, or None.
 
     Raises:
         ForgeRefused: the forge does not answer or refuses.
     """
-    if now.pull is None or not read_pull_request(forge, now.pull.number).is_open:
+    if now.pull is None:
         return None
     asked = [one.asked for one in now.rounds if one.asked]
     known, markers = {one.key for one in asked}, {now.pull.marker, *(one.marker for one in asked)}

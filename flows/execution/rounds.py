@@ -221,7 +221,7 @@ class PullRequestLoop:
         if forge is None or now.pull is None:
             return
         self._reply(forge)
-        if self._begin_answer(forge):
+        if self._begin_answer(forge, now.pull):
             self.checks = replace(self.checks or ChecksReport(state="none"), goes_on=True)
         elif self.is_followed:
             self._look_at_checks(forge, now.pull)
@@ -275,14 +275,15 @@ class PullRequestLoop:
         rounds = (*now.rounds[:-1], now.rounds[-1]._replace(asked=asked))
         self._checkpoints.save(replace(self._checkpoints.current, rounds=rounds))
 
-    def _begin_answer(self, forge: Forge) -> bool:
+    def _begin_answer(self, forge: Forge, pull: PullProgress) -> bool:
         """Prepare a round for the next comment that asks for something; return True if one does."""
         now = self._checkpoints.current
         node = speaker(self._request, now)
         if node is None or not self.takes_comments:
             return False
         try:
-            found = find_comment(forge, now)
+            is_open = read_pull_request(forge, pull.number).is_open
+            found = find_comment(forge, now) if is_open else None
         except ForgeRefused as error:
             self._tell(error)
             return False

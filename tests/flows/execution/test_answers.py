@@ -19,7 +19,7 @@ from flows.execution.forge_client import Forge, ForgeKind
 from flows.execution.forge_comments import next_comment, save_reply
 from flows.execution.kept_runs import commented_runs, reopen
 from flows.runs.home import KEPT
-from flows.runs.request import ResolvedRequest
+from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.runs import find_resumable, read_entry
 from nodes.commands import command
 from tests.support.flows import DONE, Ask
@@ -301,14 +301,26 @@ def test_a_run_whose_pull_request_is_closed_is_forgotten(
 ) -> None:
     github.state.results += [green()]
     dependencies = with_forge(shop, github)
-    run_until_over(asked(write("40"), DONE), dependencies)
+    flow_run = FlowRun("of a worker", "", suspends=True)
+    run_blueprint(asked(write("40"), DONE), dependencies, run_id=RUN, flow_run=flow_run)
     github.state.comment_on(github.pull, "/harness more", author="ann")
-    assert [one.run_id for one in commented_runs(dependencies)] == [RUN]
+    assert list(commented_runs(dependencies)) == [(RUN, "of a worker")]
     github.pull.state = "closed"
     assert list(commented_runs(dependencies)) == []
     assert not (shop.runs / RUN / KEPT).exists()
     with pytest.raises(RunNotResumable, match="is finished"):
         find_resumable(shop.runs, RUN)
+
+
+def test_the_forge_is_not_asked_about_runs_that_no_worker_can_continue(
+    github: RecordedForge, shop: RunDependencies, asked: Callable[..., ResolvedRequest]
+) -> None:
+    github.state.results += [green()]
+    dependencies = with_forge(shop, github)
+    run_until_over(asked(write("40"), DONE), dependencies)
+    before = len(github.requests)
+    assert list(commented_runs(dependencies)) == []
+    assert len(github.requests) == before
 
 
 def test_a_run_whose_files_are_too_old_is_forgotten(
@@ -461,7 +473,8 @@ def test_a_revoked_token_is_said_and_the_run_stays_as_it_ended(
 ) -> None:
     github.state.results += [green()]
     dependencies = with_forge(shop, github)
-    run_until_over(asked(write("40"), DONE), dependencies)
+    flow_run = FlowRun("of a worker", "", suspends=True)
+    run_blueprint(asked(write("40"), DONE), dependencies, run_id=RUN, flow_run=flow_run)
     github.state.revoked = True
     with pytest.raises(ForgeRefused, match="401"):
         reopen(dependencies, RUN)
