@@ -19,6 +19,8 @@ HEADERS = {
 }
 REPO, PROJECT = "/repos/team/app", "/projects/team%2Fapp"
 COMMIT = "ab" * 20
+ON_LINE = 102
+"""Number of the comment on a line of the second pull request."""
 
 DOCUMENTED = {
     "github": {
@@ -26,6 +28,8 @@ DOCUMENTED = {
         f"{REPO}/commits/{COMMIT}/check-runs": {"total_count", "check_runs"},
         f"{REPO}/commits/{COMMIT}/status": {"state", "total_count", "statuses"},
         f"{REPO}/issues/1/comments": {"id", "body", "user"},
+        f"{REPO}/pulls/2/reviews": {"id", "user", "body", "state", "submitted_at"},
+        f"{REPO}/pulls/2/comments": {"id", "user", "body", "path", "line", "diff_hunk"},
         f"{REPO}/collaborators/ann/permission": {"permission", "role_name", "user"},
     },
     "gitlab": {
@@ -43,7 +47,9 @@ DOCUMENTED = {
             "allow_failure",
         },
         f"{PROJECT}/merge_requests/1/notes": {"id", "body", "author", "system"},
+        f"{PROJECT}/merge_requests/2/discussions": {"id", "individual_note", "notes"},
         "/users?username=ann": {"id", "username"},
+        f"/users/{sum(b'ann')}": {"id", "bot"},
         f"{PROJECT}/members/all/{sum(b'ann')}": {"id", "username", "access_level"},
     },
     "gitea": {
@@ -52,6 +58,8 @@ DOCUMENTED = {
         f"{REPO}/actions/runs?head_sha={COMMIT}": {"total_count", "workflow_runs"},
         f"{REPO}/actions/runs/7/jobs": {"total_count", "jobs"},
         f"{REPO}/issues/1/comments": {"id", "body", "user"},
+        f"{REPO}/pulls/2/reviews": {"id", "user", "body", "state", "comments_count"},
+        f"{REPO}/pulls/2/reviews/{ON_LINE}/comments": {"id", "path", "position", "resolver"},
         f"{REPO}/collaborators/ann/permission": {"permission", "role_name", "user"},
     },
 }
@@ -69,7 +77,11 @@ def forge(request: pytest.FixtureRequest) -> Iterator[RecordedForge]:
     with recorded_forge(request.param) as forge:
         for number in range(3):
             pull = forge.state.open_pull(f"b{number}", "main", "One", "Report", draft=False)
-            forge.state.comment_on(pull, "Hello", author="ann")
+            if number == 1:
+                forge.state.comment_on_line(pull, "Why?", author="ann")
+                forge.state.comment_on(pull, "Change it", author="ann", kind="review")
+            else:
+                forge.state.comment_on(pull, "Hello", author="ann")
         forge.state.members["ann"] = "write"
         forge.state.results.append([Check(name, "failure", log="boom") for name in "abc"])
         forge.state.checks_of(COMMIT)
@@ -169,3 +181,19 @@ def test_a_comment_is_written_and_edited(forge: RecordedForge, client: httpx.Cli
     method = "PUT" if is_gitlab else "PATCH"
     client.request(method, place, json={"body": "two"}).raise_for_status()
     assert [one["body"] for one in client.get(listing).json()] == ["Hello", "two"]
+
+
+def test_a_reply_to_a_comment_on_a_line_stands_in_its_thread(
+    forge: RecordedForge, client: httpx.Client
+) -> None:
+    replies = f"{REPO}/pulls/2/comments/{ON_LINE}/replies"
+    if forge.kind == "gitlab":
+        replies = f"{PROJECT}/merge_requests/2/discussions/{ON_LINE:040x}/notes"
+    answer = client.post(replies, json={"body": "42"})
+    threads = [one.thread for one in forge.state.pulls[1].comments]
+    if forge.kind == "gitea":  # whose API has no replies
+        assert (answer.status_code, threads) == (httpx.codes.NOT_FOUND, [None, None])
+    else:
+        assert (answer.is_success, threads) == (True, [None, None, ON_LINE])
+    forge.state.pulls[1].comments.clear()
+    assert client.post(replies, json={"body": "43"}).status_code == httpx.codes.NOT_FOUND
