@@ -29,6 +29,10 @@ class Begun(NamedTuple):
         """Return the text with the mark, which no reader sees."""
         return f"{text}\n\n<!-- {self.marker} -->"
 
+    def part(self, number: int) -> "Begun":
+        """Return the mark of a part of the output."""
+        return self._replace(marker=f"{self.marker} {number}")
+
     def found_in(self, written: Iterable[Shape], field: str) -> Shape | None:
         """Return the oldest of these that has the mark."""
         return next((one for one in written if f"<!-- {self.marker} -->" in str(one[field])), None)

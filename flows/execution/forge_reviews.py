@@ -89,7 +89,13 @@ def _as_review(
             "body": begun.signed(text),
             "event": "APPROVED" if is_gitea and event == "APPROVE" else event,
             "comments": [
-                {"path": one.path, place: one.line, "body": one.body, **side} for one in lines
+                {
+                    "path": one.path,
+                    place: one.line,
+                    "body": begun.part(count).signed(one.body),
+                    **side,
+                }
+                for count, one in enumerate(lines, 1)
             ],
         }
         made = post(client, listing, content)
@@ -110,7 +116,7 @@ def _as_notes(
     pull = f"{forge.pulls}/{number}"
     known = client.pages(f"{pull}/notes") if begun.again_since is not None else []
     for count, one in enumerate(lines, 1):
-        mark = Begun(f"{begun.marker} {count}")
+        mark = begun.part(count)
         if mark.found_in(known, "body") is None:
             before = diff.files[one.path][one.line]
             old = {} if before is None else {"old_line": before}
