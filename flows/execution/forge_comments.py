@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from flows.execution.forge import COMMENT_CAP, inert_markdown
 from flows.execution.forge_client import Forge, ForgeClient, Shape, connect, listed
+from flows.runs.checkpoint import OUTPUT_MARK
 
 _COMMAND = re.compile(r"\s*/harness(\s|$)")
 _WRITES = {"admin", "maintain", "owner", "write"}
@@ -108,7 +109,9 @@ def _hidden(marker: str) -> str:
 
 
 def _is_ours(comment: Comment, markers: Collection[str]) -> bool:
-    return any(_hidden(marker) in comment.body for marker in markers)
+    """Return whether this run wrote the comment, or an agent of any run proposed it."""
+    is_output = f"<!-- {OUTPUT_MARK}" in comment.body
+    return is_output or any(_hidden(marker) in comment.body for marker in markers)
 
 
 def _may_write(forge: Forge, client: ForgeClient, author: str) -> bool:

@@ -244,6 +244,7 @@ def test_our_own_comments_and_resolved_threads_are_not_answered(there: RecordedF
     there.state.members[ACCOUNT] = "write"
     pull = there.state.open_pull("b", "main", "One", "Report", draft=True)
     there.state.comment_on_line(pull, "Done. <!-- harness reply 1 -->", author=ACCOUNT)
+    there.state.comment_on_line(pull, "Why? <!-- harness output 5f 1 -->", author=ACCOUNT)
     if there.kind != "github":  # whose REST API does not show it
         there.state.comment_on_line(pull, "old", author="ann").resolved = True
     assert next_comment(forge_of(there), 1, known=(), markers={"harness reply 1"}) is None
