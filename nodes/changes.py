@@ -9,6 +9,7 @@ from contracts.run import NodeResult, RunContext
 from contracts.sandbox import DEFAULT_AUTHOR, Command, ExecResult, Sandbox
 from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
+from nodes.outputs.inert import inert_quotes
 from nodes.text import truncate_middle
 from nodes.types import NodeFunction
 
@@ -129,7 +130,7 @@ def commit_message(ctx: RunContext) -> str:
     subject = textwrap.shorten(first, _SUBJECT_WIDTH, placeholder=" …")
     full_subject = "" if subject == first else first
     parts = (subject, full_subject, rest.strip(), f"Harness-Run: {ctx.run_id}")
-    return "\n\n".join(part for part in parts if part)
+    return inert_quotes("\n\n".join(part for part in parts if part))
 
 
 def changes_to_review(ctx: RunContext, sandbox: Sandbox) -> NodeResult:

@@ -15,6 +15,7 @@ from flows.execution.forge_client import Forge
 from flows.runs.checkpoint import PullProgress
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.request import ResolvedRequest
+from nodes.outputs.inert import inert_quotes
 from nodes.outputs.proposals import Pull
 from nodes.text import strip_control_characters, truncate_middle
 from sandbox.branches import publish_branch, push_address, push_branch
@@ -60,7 +61,8 @@ class Delivery:
                 self._checkpoints.save(replace(self._checkpoints.current, ended=dict(ended)))
             return
         about = self._request.intent or self._request.definition.description
-        message = f"harness: {truncate_middle(strip_control_characters(about), MESSAGE_CAP)}"
+        said = inert_quotes(strip_control_characters(about))
+        message = f"harness: {truncate_middle(said, MESSAGE_CAP)}"
         self.work = collect_work(sandbox, self._base, self.branch, message=message)
         if self.work is None and ended is not None:
             self.tell(*reset_index(sandbox), *ignored_files_notice(sandbox))

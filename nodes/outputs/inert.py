@@ -11,7 +11,7 @@ from itertools import groupby
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-from nodes.text import code_block, visible_text
+from nodes.text import QUOTE_MARK, code_block, visible_text
 
 FORGE_CAP = 60_000
 """Characters of a text that every forge takes; GitHub takes 65,536."""
@@ -79,6 +79,13 @@ def inert_text(text: str) -> str:
     """
     plain = visible_text(text).translate(_BRACKETS)
     return _POWER.sub(_GAP, _CLOSING.sub(rf"\1{_GAP}", plain))
+
+
+def inert_quotes(text: str) -> str:
+    """Return text for a commit message: its lines that `quote_untrusted` has marked close and
+    mention nothing. The user's own lines stay as they are."""
+    lines = text.split("\n")
+    return "\n".join(inert_text(line) if line.startswith(QUOTE_MARK) else line for line in lines)
 
 
 def _blocks(nodes: Iterable[SyntaxTreeNode]) -> str:

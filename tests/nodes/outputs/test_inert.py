@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from nodes.outputs.inert import inert_line, inert_markdown
+from nodes.outputs.inert import inert_line, inert_markdown, inert_quotes
+from nodes.text import quote_untrusted
 
 HARMLESS = {
     *("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"),
@@ -171,6 +172,13 @@ def test_an_address_can_still_be_read_and_copied() -> None:
     assert inert_markdown("See [the log](https://x.test/a_b) and https://x.test.") == (
         "See the log (`https://x.test/a_b`) and `https://x.test`."
     )
+
+
+def test_a_quote_in_a_commit_message_closes_nothing_and_the_users_own_words_do() -> None:
+    intent = f"Fixes #12\n\n{quote_untrusted('fixes #13 @octocat', 'issue 14')}"
+    said = inert_quotes(intent).splitlines()
+    assert said[0] == "Fixes #12"
+    assert said[-1] == "| fixes\u200b #\u200b13 @\u200boctocat"
 
 
 def test_text_of_twenty_thousand_marks_is_done_at_once() -> None:
