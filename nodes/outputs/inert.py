@@ -7,11 +7,12 @@ numbers of issues and addresses become code: no forge mentions, closes, links or
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-
-from markdown_it import MarkdownIt
-from markdown_it.tree import SyntaxTreeNode
+from typing import TYPE_CHECKING
 
 from nodes.text import QUOTE_MARK, code_block, visible_text
+
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
 
 FORGE_CAP = 60_000
 """Characters of a text that every forge takes; GitHub takes 65,536."""
@@ -59,6 +60,9 @@ def inert_markdown(text: str) -> str:
 
     Nobody is mentioned, nothing is closed, linked, loaded or commanded, and no HTML is left.
     """
+    from markdown_it import MarkdownIt  # takes as long to import as the rest of this room
+    from markdown_it.tree import SyntaxTreeNode
+
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     plain = visible_text(text)
     tokens = parser.parse(plain)
@@ -88,11 +92,11 @@ def inert_quotes(text: str) -> str:
     return "\n".join(inert_text(line) if line.startswith(QUOTE_MARK) else line for line in lines)
 
 
-def _blocks(nodes: Iterable[SyntaxTreeNode]) -> str:
+def _blocks(nodes: "Iterable[SyntaxTreeNode]") -> str:
     return "\n\n".join(filter(None, map(_block, nodes)))
 
 
-def _block(node: SyntaxTreeNode) -> str:
+def _block(node: "SyntaxTreeNode") -> str:
     match node.type:
         case "heading":
             written = f"{'#' * int(node.tag[1:])} {_one_line(node)}"
@@ -118,7 +122,7 @@ def _code(text: str, language: str = "") -> str:
     return _prefixed(block, " ", " ")
 
 
-def _list(node: SyntaxTreeNode) -> str:
+def _list(node: "SyntaxTreeNode") -> str:
     first = int(node.attrs.get("start", 1))
     is_ordered = node.type == "ordered_list"
     marks = [f"{first + n}. " if is_ordered else "- " for n in range(len(node.children))]
@@ -133,22 +137,22 @@ def _prefixed(block: str, first: str, others: str) -> str:
     return "\n".join([f"{first}{head}".rstrip(), *(f"{others}{line}".rstrip() for line in rest)])
 
 
-def _table(rows: Sequence[SyntaxTreeNode]) -> str:
+def _table(rows: "Sequence[SyntaxTreeNode]") -> str:
     lines = [
         f"| {' | '.join(_one_line(cell, in_cell=True) for cell in row.children)} |" for row in rows
     ]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0].children), *lines[1:]])
 
 
-def _one_line(node: SyntaxTreeNode, *, in_cell: bool = False) -> str:
+def _one_line(node: "SyntaxTreeNode", *, in_cell: bool = False) -> str:
     return " ".join(_inline(_leaves(node), in_cell=in_cell).replace("\\\n", " ").split("\n"))
 
 
-def _leaves(block: SyntaxTreeNode) -> Sequence[SyntaxTreeNode]:
+def _leaves(block: "SyntaxTreeNode") -> "Sequence[SyntaxTreeNode]":
     return [child for inline in block.children for child in inline.children]
 
 
-def _inline(nodes: Iterable[SyntaxTreeNode], *, in_cell: bool = False) -> str:
+def _inline(nodes: "Iterable[SyntaxTreeNode]", *, in_cell: bool = False) -> str:
     parts: list[str] = []
     for kind, group in groupby(nodes, lambda node: node.type):
         if kind == "text":
@@ -163,7 +167,7 @@ def _inline(nodes: Iterable[SyntaxTreeNode], *, in_cell: bool = False) -> str:
     return written
 
 
-def _span(node: SyntaxTreeNode, *, in_cell: bool) -> str:
+def _span(node: "SyntaxTreeNode", *, in_cell: bool) -> str:
     inner = _inline(node.children, in_cell=in_cell)
     match node.type:
         case "softbreak":
