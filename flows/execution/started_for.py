@@ -9,7 +9,7 @@ from flows.execution.forge import FindForge
 from flows.execution.forge_checks import read_checks, read_logs
 from flows.execution.forge_client import Forge, connect
 from flows.runs.request import ResolvedRequest
-from nodes.issue import ISSUE_OPTION, ISSUE_OPTIONS
+from nodes.issue import ISSUE_OPTION
 from nodes.text import quote_untrusted
 from sandbox.branches import push_address
 from sandbox.redaction import redact_url
@@ -53,8 +53,7 @@ def _with_issue(
         OptionInvalid: it is no number, or there is no token for the forge.
         ForgeRefused: the forge does not show the issue.
     """
-    takes_issue = request.definition.options.get(ISSUE_OPTION) == ISSUE_OPTIONS[ISSUE_OPTION]
-    number = request.options.get(ISSUE_OPTION, "") if takes_issue else ""
+    number = request.issue
     if not number or request.intent_from:
         return request
     if not (number.isascii() and number.isdigit()) or len(number) > 9:

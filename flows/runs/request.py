@@ -20,6 +20,7 @@ from contracts.files import existing_path
 from memory.scope import ID_LIMIT, Scope, validate_scope
 from nodes.agents.allowed_tools import parse_allowed_tools, with_mcp_tools
 from nodes.changes import BASE_OPTION, REVIEW_OPTIONS
+from nodes.issue import ISSUE_OPTION, ISSUE_OPTIONS
 from nodes.outputs.terms import PullRequestTerms
 from nodes.projects.options import PROJECT_OPTIONS, check_option
 from nodes.text import check_text
@@ -209,6 +210,12 @@ class ResolvedRequest(RunRequest):
         return agentic_nodes(self.definition)
 
     @property
+    def issue(self) -> str:
+        """Number of the issue that the run is to read from the forge, as typed; empty without."""
+        takes_issue = self.definition.options.get(ISSUE_OPTION) == ISSUE_OPTIONS[ISSUE_OPTION]
+        return self.options.get(ISSUE_OPTION, "") if takes_issue else ""
+
+    @property
     def may_push(self) -> bool:
         """True if the user asked for a push, or the blueprint may open a pull request."""
         nodes = self.definition.nodes
@@ -284,7 +291,7 @@ def check_request(
         if name not in known_servers:
             known = ", ".join(sorted(known_servers)) or "none: `harness mcp add` adds one"
             raise OptionInvalid(f"no MCP server {name!r} in the settings; known: {known}")
-    if request.definition.needs_intent and not request.intent.strip():
+    if request.definition.needs_intent and not request.intent.strip() and not request.issue:
         raise BadInput(
             f"blueprint {request.definition.name!r} does what the intent says: give one, as "
             "--intent or --intent-from"

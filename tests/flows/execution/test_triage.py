@@ -8,13 +8,15 @@ from typing import get_args
 
 import pytest
 
+from blueprints.dsl import agentic, blueprint, comment
 from blueprints.library.triage import triage
-from contracts.errors import ForgeRefused, OptionInvalid
+from contracts.agents import AGENTS
+from contracts.errors import BadInput, ForgeRefused, OptionInvalid
 from flows.config.settings import WebhookRule, WebhookSettings
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.execution.forge_client import Forge, ForgeKind
-from flows.runs.request import ResolvedRequest
+from flows.runs.request import ResolvedRequest, check_request
 from flows.runs.run_record import read_record
 from flows.services.webhooks import matching_start
 from tests.support.flows import Ask
@@ -128,3 +130,12 @@ def test_an_issue_that_the_forge_does_not_have_or_that_nobody_may_ask_for_is_tol
         run_blueprint(request, with_forge(shop, gitea), run_id=RUN)
     with pytest.raises(OptionInvalid, match="there is no token"):
         run_blueprint(request, shop, run_id=RUN)
+
+
+def test_an_issue_is_an_intent_to_a_blueprint_that_needs_one(ask: Ask) -> None:
+    node = agentic("look", "Look", prompt=lambda ctx: ctx.intent)
+    request = ask(blueprint("desk", "Desk", [node, comment("say", "Say")], needs_intent=True))
+    about = request.changed(options={"issue": "17"})
+    check_request(about, known_agents=AGENTS, known_servers=())
+    with pytest.raises(BadInput, match="does what the intent says"):
+        check_request(request, known_agents=AGENTS, known_servers=())
