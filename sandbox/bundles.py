@@ -20,6 +20,8 @@ from sandbox.repos import PACKED_REFS, TAGS_FILE, BaseCommit, Submodule, present
 NEW_PATHS = 200_000
 """Files and directories that the work may have more than the base: ten trees can make a million."""
 
+_HEADER = 1 << 16
+"""Bytes in which the header of a bundle has to end."""
 _LONG_PATH = 256
 """Bytes of a listing that count as one path at least, so that long paths are limited too."""
 
@@ -68,7 +70,7 @@ def _usable_tags(bare: Path) -> list[bytes]:
     return [line for line in lines if line.split(b" ")[0] in present]
 
 
-def unbundle_work(bundle: bytes, base: BaseCommit, branch: str) -> str:
+def unbundle_work(bundle: Path, base: BaseCommit, branch: str) -> str:
     """Store the HEAD of a bundle in the bare repository as `branch`; return the commit id.
 
     Raises:
@@ -76,11 +78,12 @@ def unbundle_work(bundle: bytes, base: BaseCommit, branch: str) -> str:
             or has far more paths than the base.
     """
     ref = branch_ref(branch)
-    header, _, pack = bundle.partition(b"\n\n")
-    commit = _only_head(header)
     try:
-        with our_repository(base.bare) as repository:
-            repository.git.output("index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack)
+        with bundle.open("rb", buffering=0) as file, our_repository(base.bare) as repository:
+            header = file.read(_HEADER).partition(b"\n\n")[0]
+            commit = _only_head(header)
+            file.seek(len(header) + 2)
+            repository.git.output("index-pack", "--stdin", "--fix-thin", "--strict", stdin=file)
             # A pack can lack objects that its commit refers to: walk all before a ref is set.
             repository.git.rev_list("--objects", "--quiet", commit, "--not", base.commit, "--")
             _check_path_count(repository, base.commit, commit)
@@ -115,7 +118,7 @@ def _count_paths(repository: Repository, commit: str, limit: float = inf) -> int
 
 def _only_head(header: bytes) -> str:
     """Return the commit id of HEAD from a bundle's header, which may hold no other ref."""
-    first, *lines = header[:65536].decode("ascii", "replace").split("\n")
+    first, *lines = header.decode("ascii", "replace").split("\n")
     if first != "# v2 git bundle":  # v3 could make the bare repository a partial clone
         raise WorkRefused(f"the work is not a git bundle: it starts with {first[:20]!r}")
     refs = [line for line in lines if not line.startswith("-")]

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from threading import Timer
 from typing import IO, NoReturn, Self, cast
@@ -103,7 +104,7 @@ class RuledGit(Git):
     def execute(  # type: ignore[override]  # the options that GitPython's own methods pass
         self,
         command: Sequence[str],
-        istream: bytes | int | None = None,
+        istream: bytes | int | FileIO | None = None,
         *,
         as_process: bool = False,
         stdout_as_string: bool = True,
@@ -112,8 +113,8 @@ class RuledGit(Git):
     ) -> "str | bytes | Git.AutoInterrupt":
         """Run a git command. Methods of GitPython and `repo.git.<command>()` end here.
 
-        `istream` is the standard input: bytes, or `subprocess.PIPE` with `as_process`. A process
-        that is returned has no standard error and no time limit.
+        `istream` is the standard input: bytes or an unbuffered file, or `subprocess.PIPE` with
+        `as_process`. A process that is returned has no standard error and no time limit.
 
         Raises:
             GitFailed: git exited with another code than 0, or ran longer than TIMEOUT_S.
@@ -131,11 +132,13 @@ class RuledGit(Git):
                     stderr=subprocess.DEVNULL,
                 )
                 return Git.AutoInterrupt(process, command)
+            given = istream if isinstance(istream, bytes) else b""
             done = subprocess.run(
                 command,
                 cwd=self._working_dir,
                 env=environ,
-                input=istream if isinstance(istream, bytes) else b"",
+                stdin=istream if isinstance(istream, FileIO) else None,
+                input=None if isinstance(istream, FileIO) else given,
                 capture_output=True,
                 timeout=TIMEOUT_S,
                 check=False,
@@ -153,7 +156,7 @@ class RuledGit(Git):
         output = done.stdout.removesuffix(b"\n") if strip_newline_in_stdout else done.stdout
         return output.decode("utf-8", "replace") if stdout_as_string else output
 
-    def output(self, subcommand: str, *args: str, stdin: bytes = b"") -> bytes:
+    def output(self, subcommand: str, *args: str, stdin: bytes | FileIO = b"") -> bytes:
         """Return the exact bytes that a git command writes; raises as `execute` does."""
         options = {"stdout_as_string": False, "strip_newline_in_stdout": False}
         return cast(bytes, self._call_process(subcommand, *args, istream=stdin, **options))

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from os import fsdecode
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from contracts.errors import GitFailed, WorkRefused
 from contracts.false_changes import falsely_modified
@@ -21,6 +23,7 @@ from contracts.sandbox import (
     Command,
     ExecResult,
     Sandbox,
+    Stream,
 )
 from sandbox.bundles import bundle_base, unbundle_work
 from sandbox.diffs import diff, diff_stat
@@ -177,12 +180,13 @@ def collect_work(
         _git(sandbox, "rev-parse", "--git-dir")
         absent = reset_index(sandbox)
         not_added = _commit_all(sandbox, message)
-        bundle = _bundle(sandbox, base)
-        if bundle is None and not_added:
-            raise WorkRefused(not_added[0])
-        if bundle is None:
-            return None
-        commit = unbundle_work(bundle, base, branch)
+        with TemporaryDirectory(prefix="harness-") as folder:
+            bundle = _bundle(sandbox, base, Path(folder) / "work.bundle")
+            if bundle is None and not_added:
+                raise WorkRefused(not_added[0])
+            if bundle is None:
+                return None
+            commit = unbundle_work(bundle, base, branch)
         return WorkCommit(
             commit=commit,
             branch=branch,
@@ -244,21 +248,27 @@ def _git_listing(sandbox: Sandbox, args: tuple[str, ...], stdin: bytes) -> ExecR
     return _try_git(sandbox, *args, stdin=stdin, output_limit=LIST_LIMIT)
 
 
-def _bundle(sandbox: Sandbox, base: BaseCommit) -> bytes | None:
-    """Return a bundle of the commits that HEAD has over the base; None if HEAD is the base."""
+def _bundle(sandbox: Sandbox, base: BaseCommit, to: Path) -> Path | None:
+    """Write a bundle of the commits that HEAD has over the base; None if HEAD is the base."""
     span = (f"^{base.commit}", "HEAD")
     if _git(sandbox, "rev-list", "--count", *span).stdout.strip() == b"0":
         head = _git(sandbox, "rev-parse", "HEAD").stdout.decode().strip()
         if head == base.commit:
             return None
         raise WorkRefused(f"HEAD went back to before {base.commit[:7]} and nothing stands on it")
-    packing = ("bundle", "create", "--quiet", "-", *span)
-    packed = _check(_try_git(sandbox, *packing, output_limit=WORK_LIMIT), "git bundle")
-    if packed.truncated:
+    argv = (*_GIT, "bundle", "create", "--quiet", "-", *span)
+    with to.open("wb") as file:
+
+        def take(stream: Stream, data: bytes) -> None:
+            if stream == "stdout" and file.tell() + len(data) <= WORK_LIMIT:
+                file.write(data)
+
+        packed = _check(sandbox.exec(Command(argv=argv, timeout_s=TIMEOUT_S), take), "git bundle")
+    if packed.stdout_size > WORK_LIMIT:
         raise WorkRefused(
             f"the work is {packed.stdout_size} bytes packed, over the limit of {WORK_LIMIT}"
         )
-    return packed.stdout
+    return to
 
 
 def _commit_notices(base: BaseCommit, commit: str) -> Iterator[str]:

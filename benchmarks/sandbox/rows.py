@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from benchmarks.row import Row
-from benchmarks.sandbox import bombs, kills, load, peers, speed
+from benchmarks.sandbox import bombs, files, kills, load, peers, speed
 
 
 def rows() -> Iterator[Row]:
     """Measure all, one row as soon as it is known."""
-    for part in (speed, peers, load, kills, bombs):
+    for part in (speed, files, peers, load, kills, bombs):
         yield from part.rows()

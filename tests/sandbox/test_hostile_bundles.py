@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import WorkRefused
-from sandbox.bundles import unbundle_work
 from sandbox.repos import BaseCommit, fetch_base
 from tests.support.git_repos import commit_files, every_byte, make_repo, run_git
+from tests.support.workspace_work import unbundled
 
-BRANCH = "harness/r-1/fix-tests"
 COMMIT, TREE, BLOB, REF_DELTA = 1, 2, 3, 7
 
 
@@ -64,7 +63,7 @@ def commit_of(tree: str, parent: str) -> bytes:
 
 def refused(data: bytes, base: BaseCommit) -> str:
     with pytest.raises(WorkRefused) as error:
-        unbundle_work(data, base, BRANCH)
+        unbundled(data, base)
     assert run_git(base.bare, "for-each-ref", "refs/heads") == ""
     assert str(error.value).isprintable()
     return str(error.value)
@@ -76,7 +75,7 @@ def test_a_well_formed_crafted_bundle_is_accepted(base: BaseCommit) -> None:
     commit = commit_of(named("tree", tree), base.commit)
     packed = pack(entry(BLOB, blob), entry(TREE, tree), entry(COMMIT, commit))
     head = named("commit", commit)
-    assert unbundle_work(bundle(head, packed), base, BRANCH) == head
+    assert unbundled(bundle(head, packed), base) == head
 
 
 @pytest.mark.parametrize(
@@ -177,7 +176,7 @@ def test_work_on_a_base_of_many_files_is_accepted(
     base = fetch_base(str(shop), store=tmp_path / "store")
     commit = commit_files(shop, {"three/more/paths": b"2"})
     run_git(shop, "bundle", "create", "--quiet", "../work", f"^{base.commit}", "HEAD")
-    assert unbundle_work((tmp_path / "work").read_bytes(), base, BRANCH) == commit
+    assert unbundled((tmp_path / "work").read_bytes(), base) == commit
 
 
 def test_a_refused_bundle_does_not_block_the_next(tmp_path: Path, base: BaseCommit) -> None:
@@ -185,4 +184,4 @@ def test_a_refused_bundle_does_not_block_the_next(tmp_path: Path, base: BaseComm
     shop = tmp_path / "shop"
     commit = commit_files(shop, {"f": b"2"})
     run_git(shop, "bundle", "create", "--quiet", "good", f"^{base.commit}", "HEAD")
-    assert unbundle_work((shop / "good").read_bytes(), base, BRANCH) == commit
+    assert unbundled((shop / "good").read_bytes(), base) == commit

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import WorkRefused
-from sandbox.bundles import unbundle_work
 from sandbox.repos import BaseCommit
 from tests.support.git_repos import commit_files, git_output, run_git
-
-BRANCH = "harness/r-1/fix-tests"
+from tests.support.workspace_work import unbundled
 
 
 @pytest.fixture
@@ -33,14 +31,14 @@ def bundled(forge: Path, *revisions: str) -> bytes:
 def refused(bundle: bytes, base: BaseCommit) -> str:
     """Why the host refuses the bundle; the bare repository must hold no branch of it."""
     with pytest.raises(WorkRefused) as error:
-        unbundle_work(bundle, base, BRANCH)
+        unbundled(bundle, base)
     assert run_git(base.bare, "for-each-ref", "refs/heads") == ""
     return str(error.value)
 
 
 def test_a_valid_bundle_is_accepted(forge: Path, base: BaseCommit) -> None:
     commit = commit_files(forge, {"f": b"2"})
-    assert unbundle_work(bundled(forge, "start..HEAD", "HEAD"), base, BRANCH) == commit
+    assert unbundled(bundled(forge, "start..HEAD", "HEAD"), base) == commit
 
 
 def test_a_corrupt_bundle_is_refused(forge: Path, base: BaseCommit) -> None:

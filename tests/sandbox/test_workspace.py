@@ -1,6 +1,7 @@
 """In as a bundle, out as a bundle; whatever the agent did to `.git`, the host runs none of it."""
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -279,6 +280,18 @@ def test_work_over_the_limit_is_refused(
 
     with pytest.raises(WorkRefused, match="over the limit of 10000"):
         collect_work(work_in, base, BRANCH, message="Leftovers")
+
+
+def test_large_work_comes_out_in_bounded_memory(work_in: Sandbox, base: BaseCommit) -> None:
+    inside(work_in, "head -c 30000000 /dev/urandom > big")
+    tracemalloc.start()
+    try:
+        work = taken(work_in, base)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert work.diff_stat.files == 1
+    assert peak < 15_000_000
 
 
 def test_putting_in_twice_fails_with_gits_words(work_in: Sandbox, base: BaseCommit) -> None:

@@ -1,6 +1,7 @@
 """Work in a sandbox as an agent does it, and what comes out."""
 
 from contracts.sandbox import Command, Sandbox
+from sandbox.bundles import unbundle_work
 from sandbox.engine import DockerEngine
 from sandbox.repos import BaseCommit
 from sandbox.workspace import WorkCommit, collect_work
@@ -21,6 +22,13 @@ def taken(sandbox: Sandbox, base: BaseCommit) -> WorkCommit:
     work = collect_work(sandbox, base, BRANCH, message="Leftovers")
     assert work is not None
     return work
+
+
+def unbundled(data: bytes, base: BaseCommit) -> str:
+    """The commit of a bundle with these bytes, which is taken as the work."""
+    bundle = base.bare.parent / "work.bundle"
+    bundle.write_bytes(data)
+    return unbundle_work(bundle, base, BRANCH)
 
 
 def slim(engine: DockerEngine, container: str) -> None:
