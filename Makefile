@@ -32,8 +32,8 @@ check: setup  ## Format, lint, types, floors and the fast tests
 field: setup  ## Run fix-tests on real projects that are fetched for it
 	@$(BIN)/python -m benchmarks.field
 
-bench: setup  ## Print the figures, each as a ratio
-	@$(BIN)/python -m benchmarks.run
+bench: setup  ## Print the figures, each as a ratio, quiet and loaded, and write docs/why/figures.md
+	@$(BIN)/python -m benchmarks.run --loaded --write docs/why/figures.md
 
 clean:  ## Remove the environment and caches; engine, images and runs stay
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist

@@ -17,7 +17,7 @@ from flows.config.settings import Settings
 from flows.services import prefect_server
 from sandbox.images import BASE_IMAGE
 
-ROUNDS = 5
+ROUNDS = 3
 _HERE = Path(__file__).parent
 _HARNESS = (sys.executable, "-m", "app")
 

@@ -11,7 +11,7 @@ from sandbox.engine import DockerEngine
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes, list_snapshots, reap
 
-KILLS = 100
+KILLS = 30
 OWNER = "harness-bench-kills"
 LONGEST_S = 1.5
 """A victim has started, worked and kept snapshots within this."""
