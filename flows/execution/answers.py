@@ -59,9 +59,8 @@ def find_comment(forge: Forge, now: Checkpoint) -> Comment | None:
     """
     if now.pull is None:
         return None
-    asked = [one.asked for one in now.rounds if one.asked]
-    known, markers = {one.key for one in asked}, {now.pull.marker, *(one.marker for one in asked)}
-    return next_comment(forge, now.pull.number, known=known, markers=markers)
+    known = {one.asked.key for one in now.rounds if one.asked}
+    return next_comment(forge, now.pull.number, known=known)
 
 
 def takes_comments(forge: Forge, now: Checkpoint) -> bool:

@@ -14,8 +14,9 @@ from urllib.parse import quote
 
 from flows.execution.forge import COMMENT_CAP, inert_markdown
 from flows.execution.forge_client import Forge, ForgeClient, Shape, connect, listed
-from flows.runs.checkpoint import OUTPUT_MARK
 
+_MARK = "<!-- harness "
+"""Begins the hidden text in everything that a run writes on a forge."""
 _COMMAND = re.compile(r"\s*/harness(\s|$)")
 _WRITES = {"admin", "maintain", "owner", "write"}
 _ASKS_FOR_CHANGES = {"CHANGES_REQUESTED", "REQUEST_CHANGES"}
@@ -45,12 +46,10 @@ class Comment:
     hunk: str = ""
 
 
-def next_comment(
-    forge: Forge, number: int, *, known: Collection[str], markers: Collection[str]
-) -> Comment | None:
+def next_comment(forge: Forge, number: int, *, known: Collection[str]) -> Comment | None:
     """Return the oldest comment by a person with write access that asks for something.
 
-    Comments in `known`, and those with one of our hidden `markers`, are left out.
+    Comments in `known`, and those that some run wrote, are left out.
 
     Raises:
         ForgeRefused: the forge does not answer or refuses.
@@ -59,7 +58,7 @@ def next_comment(
         asking = [
             one
             for one in _comments(forge, client, number)
-            if one.asks and one.author and one.key not in known and not _is_ours(one, markers)
+            if one.asks and one.author and one.key not in known and _MARK not in one.body
         ]
         writers: dict[str, bool] = {}
         for one in sorted(asking, key=lambda one: one.written_at):
@@ -88,7 +87,7 @@ def save_reply(
     pull = f"{forge.pulls}/{number}"
     with connect(forge, "no reply to a comment") as client:
         # A process may have died after it wrote the reply.
-        if any(_is_ours(one, {marker}) for one in _comments(forge, client, number)):
+        if any(_hidden(marker) in one.body for one in _comments(forge, client, number)):
             return
         match forge.kind:
             case "github" if thread:
@@ -106,12 +105,6 @@ def save_reply(
 
 def _hidden(marker: str) -> str:
     return f"<!-- {marker} -->"
-
-
-def _is_ours(comment: Comment, markers: Collection[str]) -> bool:
-    """Return whether this run wrote the comment, or an agent of any run proposed it."""
-    is_output = f"<!-- {OUTPUT_MARK}" in comment.body
-    return is_output or any(_hidden(marker) in comment.body for marker in markers)
 
 
 def _may_write(forge: Forge, client: ForgeClient, author: str) -> bool:
@@ -156,9 +149,10 @@ def _comments(forge: Forge, client: ForgeClient, number: int) -> Iterator[Commen
             f"{pull}/reviews/{one['id']}/comments" for one in reviews if one["comments_count"]
         ]
         on_lines = [one for place in places for one in client.pages(place)]
+    by_runs = {one["id"] for one in reviews if _MARK in str(one["body"])}
     for one in on_lines:
         anchor = "discussion_r" if forge.kind == "github" else "issuecomment-"
-        asks = not one.get("resolver")
+        asks = not one.get("resolver") and one.get("pull_request_review_id") not in by_runs
         yield _comment(forge, "line", one, asks=asks, link=f"#{anchor}{one['id']}")
 
 

@@ -165,15 +165,22 @@ def _reviews(state: ForgeState, asked: Asked, number: str) -> Listing | Answer:
     pull = state.pull(number)
     if pull is None:
         return NOT_FOUND
-    shown = [_review_shape(one) for one in pull.comments if one.kind != "comment"]
+    reviews = [one for one in pull.comments if one.kind != "comment" and one.review is None]
+    shown = [_review_shape(one, len(_lines_of(pull, one.number))) for one in reviews]
     return Listing([*shown, *map(_own_review_shape, pull.reviews)])
 
 
+def _lines_of(pull: Pull, review: int) -> list[Comment]:
+    """A comment on a line that has no review is one itself, with the same number."""
+    lines = [one for one in pull.comments if one.kind == "line"]
+    return [one for one in lines if (one.review or one.number) == review]
+
+
 def _line_comments(state: ForgeState, asked: Asked, number: str, review: str) -> Answer:
-    comment = state.comment(review)
-    if comment is None or state.pull(number) is None:
+    pull = state.pull(number)
+    if pull is None or state.comment(review) is None:
         return NOT_FOUND
-    return Answer(200, [_line_shape(comment)] if comment.kind == "line" else [])
+    return Answer(200, [_line_shape(one) for one in _lines_of(pull, int(review))])
 
 
 def _comment(state: ForgeState, asked: Asked, number: str) -> Answer:
@@ -201,14 +208,13 @@ def _comment_shape(comment: Comment) -> Shape:
     }
 
 
-def _review_shape(comment: Comment) -> Shape:
-    on_line = comment.kind == "line"
+def _review_shape(comment: Comment, lines: int) -> Shape:
     return {
         "id": comment.number,
-        "body": "" if on_line else comment.body,
+        "body": "" if comment.kind == "line" else comment.body,
         "user": {"login": comment.author},
         "state": "REQUEST_CHANGES" if comment.asks_for_changes else "COMMENT",
-        "comments_count": int(on_line),
+        "comments_count": lines,
         "submitted_at": comment.written_at,
     }
 
@@ -220,7 +226,7 @@ def _line_shape(comment: Comment) -> Shape:
         "position": comment.line,
         "original_position": 0,
         "diff_hunk": comment.hunk,
-        "pull_request_review_id": comment.number,
+        "pull_request_review_id": comment.review or comment.number,
         "resolver": {"login": "ann"} if comment.resolved else None,
     }
 

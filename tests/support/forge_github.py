@@ -234,6 +234,7 @@ def _line_shape(state: ForgeState, comment: Comment) -> Shape:
         "line": comment.line,
         "original_line": comment.line,
         "diff_hunk": comment.hunk,
+        "pull_request_review_id": comment.review or comment.number,
     }
     return shape if comment.thread is None else {**shape, "in_reply_to_id": comment.thread}
 

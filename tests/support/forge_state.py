@@ -59,7 +59,8 @@ def _moment(number: int) -> str:
 class Comment:
     """One comment on a pull request: below it, on a line of the code, or the text of a review.
 
-    `thread` is the first comment of its thread, if it is a reply. `asks_for_changes` is a review's.
+    `thread` is the first comment of its thread, if it is a reply; `review` is the review that it
+    was written in. `asks_for_changes` is a review's.
     """
 
     number: int
@@ -68,6 +69,7 @@ class Comment:
     page: str = ""
     kind: CommentKind = "comment"
     thread: int | None = None
+    review: int | None = None
     path: str = ""
     line: int = 0
     hunk: str = ""
