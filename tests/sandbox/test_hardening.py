@@ -8,6 +8,7 @@ from contracts.errors import SandboxFileDenied
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.supervisor.process_tree import FIRST_MARK
+from tests.support.waiting import wait_until
 
 UNTIL_OVER = "until test -e over; do sleep 0.1; done; echo ok"
 
@@ -45,11 +46,14 @@ def test_users_inside_cannot_end_or_read_each_other(docker_sandbox: DockerSandbo
     docker_sandbox.write_file("closed", b"x")
     run(docker_sandbox, "chmod", "600", "closed")
     with ThreadPoolExecutor(1) as threads:
-        steady = threads.submit(run, docker_sandbox, "sh", "-c", UNTIL_OVER)
-        line = "kill -9 -1; kill -9 1; cat closed; cat /proc/1/environ; echo > ~/x || echo alive"
+        waiting = Command(argv=("sh", "-c", f"touch begun; {UNTIL_OVER}"), env={"TOKEN": "mine"})
+        steady = threads.submit(docker_sandbox.exec, waiting)
+        wait_until(lambda: docker_sandbox.exec(Command(argv=("test", "-e", "begun"))).ok)
+        read = "cat closed; cat /proc/[0-9]*/environ | grep -a TOKEN"
+        line = f"kill -9 -1; kill -9 1; {read}; echo > ~/x || echo alive"
         other = docker_sandbox.exec(Command(argv=("sh", "-c", line), user="www-data"))
         docker_sandbox.write_file("over", b"")
-        assert steady.result() == "ok"
+        assert steady.result().text == "ok"
     assert other.stdout == b"alive\n"
 
 
