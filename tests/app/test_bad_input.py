@@ -17,7 +17,11 @@ NOT_AVAILABLE = 3
     ("args", "exit_code", "said"),
     [
         (("run", "fix-test"), BAD, "Did you mean 'fix-tests'"),
-        (("run", "nope.py:thing", "--repo", "repository"), BAD, "Known: fix-tests, implement"),
+        (
+            ("run", "nope.py:thing", "--repo", "repository"),
+            BAD,
+            "Known: ci-doctor, fix-tests, implement",
+        ),
         (("run", "fix-tests", "--repo", "nowhere"), BAD, "no such directory"),
         (("run", "fix-tests", "--repo", "empty"), BAD, "no commits yet"),
         (("run", "fix-tests", "--repo", "no-repo"), BAD, "not a git repository"),
@@ -105,7 +109,7 @@ NOT_AVAILABLE = 3
         (("plan", "x", "--allow-change", "../x"), BAD, "error: --allow-change '../x': give a path"),
         (("repl", "--allow-change", ""), BAD, "error: --allow-change '': give a path"),
         (("run", "implement", "--repo", "repository"), BAD, "does what the intent says"),
-        (("blueprints", "check", "nope"), BAD, "Known: fix-tests"),
+        (("blueprints", "check", "nope"), BAD, "Known: ci-doctor, fix-tests"),
         (("run", "fix-tests", "--budget-usd", "much"), BAD, "--budget-usd"),
         (("rnu",), BAD, "No such command"),
     ],

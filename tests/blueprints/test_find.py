@@ -117,7 +117,9 @@ def test_an_installed_blueprint_is_found_by_its_name(packages: Path) -> None:
     ],
 )  # fmt: skip
 def test_an_unknown_reference_lists_the_known_names(ref: str) -> None:
-    with pytest.raises(BlueprintNotFound, match=r"Known: .*fix-tests, implement, review"):
+    with pytest.raises(
+        BlueprintNotFound, match=r"Known: .*fix-tests, implement, release-notes, review"
+    ):
         find_blueprint(ref)
 
 

@@ -240,6 +240,7 @@ def test_the_gateway_of_a_providers_model_imports_litellm_when_it_starts(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_MODEL", "ollama/qwen3, openai/gpt-4o")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     running = gateway.gateway_daemon(settings).up()
     maps = Path(f"/proc/{running.pid}/maps")
     wait_until(lambda: "tiktoken" in maps.read_text())  # a library that only litellm imports
