@@ -14,7 +14,7 @@ from flows.config.settings import Settings, load_settings
 from flows.execution.wiring import build_dependencies
 from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_report, reported_at
-from flows.services.prefect_server import api_url, begin_server, use_server
+from flows.services.prefect_server import api_url, use_server
 from nodes.node_errors import describe_node_error
 from sandbox.redaction import redact_url
 
@@ -48,14 +48,13 @@ def run_in_prefect(
         NodeBroken: a node raised; the message names the node, the error and the line.
         HarnessError: another error ended the run before it could report.
     """
-    begin_server(settings)  # a new one takes six seconds to start: the imports are done meanwhile
-    from flows.execution.end_state import record_unset_state, set_recorded_states
-    from flows.orchestration.compile import compile_blueprint
-    from flows.services.server_outage import ServerUnreachable, is_outage, survive_outages
-
     api = api_url(settings)
     before = reported_at(settings.runs, run_id)
     with connected_to(api):
+        from flows.execution.end_state import record_unset_state, set_recorded_states
+        from flows.orchestration.compile import compile_blueprint
+        from flows.services.server_outage import ServerUnreachable, is_outage, survive_outages
+
         set_recorded_states(settings.runs, api)
 
         flow = compile_blueprint(

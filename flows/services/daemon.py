@@ -1,7 +1,6 @@
 """Daemons: processes that Harness keeps running, one of each kind per `HARNESS_HOME`.
 
     daemon = Daemon(name="worker", title="the worker", folder=home / "prefect", launch=…, healthy=…)
-    daemon.begin()        start it if it does not run; what follows overlaps with its start
     daemon.up().url       start it if it does not run, and wait until it answers
     daemon.status()       the running process, or None
     daemon.down()         stop it with all processes it started
@@ -17,8 +16,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b, sha256
 from importlib.metadata import version as installed_version
@@ -146,20 +145,17 @@ class Daemon:
         running = self.status()
         if running is not None and running.answered and self._is_current(running):
             return running
-        with self._locked():
+        from filelock import FileLock
+
+        for folder in (self.folder.parent, self.folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with FileLock(self.folder / f"{self.name}.lock"):
             running = self.status()
             if running is None or not self._is_usable(running):
                 if running is not None:
                     self._make_room(running)
                 running = self._start()
             return self._save(replace(running, answered=True))
-
-    def begin(self) -> None:
-        """Start it unless it runs, without waiting: `up` waits, and deals with what went wrong."""
-        if self.status() is None:
-            with self._locked():
-                if self.status() is None:
-                    self._launch()
 
     def status(self) -> RunningDaemon | None:
         """Return the running process, healthy or not; None if there is none."""
@@ -168,15 +164,6 @@ class Daemon:
     def down(self) -> bool:
         """Stop it and its replaced processes that are still in use; False if none was running."""
         return stop_recorded(self.state_file, *self.folder.glob(f"{self.name}-*.json"))
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        from filelock import FileLock
-
-        for folder in (self.folder.parent, self.folder):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with FileLock(self.folder / f"{self.name}.lock"):
-            yield
 
     def _save(self, running: RunningDaemon) -> RunningDaemon:
         write_atomically(self.state_file, json.dumps(asdict(running)), private=True)
@@ -200,8 +187,13 @@ class Daemon:
         """Start it; a process that ends early is started again, as its port may have been taken."""
         for _ in range(_ATTEMPTS):
             log_size = self.log.stat().st_size if self.log.exists() else 0
-            running = self._launch()
-            if self._wait_for_answer(running):
+            launch = self.launch()
+            pid = start_detached(launch.argv, cwd=self.folder, log=self.log, env=launch.env)
+            running = RunningDaemon(
+                url=launch.url, pid=pid, process=process_label(pid), version=self.version()
+            )
+            # Saved before it answers: `down` must find it also when this process is killed now.
+            if self._wait_for_answer(self._save(running)):
                 return running
             if running.alive:
                 break
@@ -211,16 +203,6 @@ class Daemon:
         at = f" at {running.url}" if running.url else ""
         last = _log_tail(self.log, log_size)
         raise self.unavailable(f"{self.title}{at} {problem}: see {self.log}. {last}")
-
-    def _launch(self) -> RunningDaemon:
-        launch = self.launch()
-        pid = start_detached(launch.argv, cwd=self.folder, log=self.log, env=launch.env)
-        # Saved before it answers: `down` must find it also when this process is killed now.
-        return self._save(
-            RunningDaemon(
-                url=launch.url, pid=pid, process=process_label(pid), version=self.version()
-            )
-        )
 
     def _wait_for_answer(self, running: RunningDaemon) -> bool:
         """Wait while it lives and works; return True once it answers."""

@@ -31,12 +31,6 @@ Measured with `python -m benchmarks.operate.rows 200 queue`.
 _PROGRAM = "flows.host.server_process"
 
 
-def begin_server(settings: Settings) -> None:
-    """Start the local server if `api_url` will need it, and do not wait for it."""
-    if _configured_url() is None:
-        server_daemon(settings).begin()
-
-
 def api_url(settings: Settings) -> str:
     """Return the URL of the Prefect API to use; start the local server if none is configured.
 

@@ -118,22 +118,6 @@ def test_a_daemon_whose_port_was_taken_is_started_again(small: Daemon) -> None:
     assert replace(small, launch=lambda: next(launches)).up().alive
 
 
-def test_a_daemon_that_was_begun_is_the_one_that_up_waits_for(small: Daemon) -> None:
-    small.begin()
-    begun = small.status()
-    assert begun is not None
-    small.begin()
-    assert small.up().pid == begun.pid
-
-
-def test_a_daemon_that_ended_after_it_was_begun_is_started_again(small: Daemon) -> None:
-    launches = iter([Launch(("false",), {}, "http://127.0.0.1:9/"), small.launch()])
-    short = replace(small, launch=lambda: next(launches))
-    short.begin()
-    wait_until(lambda: short.status() is None)
-    assert short.up().alive
-
-
 def test_two_homes_that_choose_the_same_port_get_a_server_each(
     small: Daemon, tmp_path: Path
 ) -> None:
