@@ -17,9 +17,11 @@ HARMLESS = {
 }
 LIVE = re.compile(r"@\w|[#!]\d|\bgh-\d|://|www\.|＠|﹫|＃", re.IGNORECASE)  # noqa: RUF001 - look-alikes
 CLOSES = re.compile(
-    r"\b(?:close|fix|resolve|implement)\w*:?\s+(?:issues?\s+)?[\w./:-]*?(?:#\d|GH-\d|/\d|[A-Z]-\d)",
-    re.I,
+    r"\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?):?\s+"
+    r"(?:issues?\s+)?[\w./:-]*?(?:#\d|GH-\d|/\d|[A-Z]-\d)",
+    re.IGNORECASE,
 )
+"""What GitHub, GitLab or Gitea close an issue for, and more."""
 
 
 class Shown(HTMLParser):
