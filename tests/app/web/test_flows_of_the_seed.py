@@ -85,7 +85,7 @@ def test_what_a_run_did_becomes_an_example_for_similar_runs(
 def test_each_strategy_is_chosen_on_the_page_and_holds(
     pages: str, page: Page, run: Run, own_home: Path, book: Notebook
 ) -> None:
-    for text in ("the first one", "the second one"):
+    for text in ("Apples are red", "Pears are green"):
         book.add(NoteContent(text=text))
     shown = {}
     for number, strategy in enumerate(get_args(NoteStrategy)):
@@ -97,9 +97,9 @@ def test_each_strategy_is_chosen_on_the_page_and_holds(
         (given,) = run(f"aaaa000{number}").surfaced.notes
         shown[strategy] = book.get(given, "note").text
     assert shown == {
-        "Relevant": "the second one",
-        "Recent": "the second one",
-        "All": "the first one",
+        "Relevant": "Pears are green",
+        "Recent": "Pears are green",
+        "All": "Apples are red",
     }
 
 
