@@ -69,10 +69,10 @@ def receive(client: socket.socket, deadline: float) -> bytes:
 
 
 def parse_request(text: str) -> ProxyRequest:
-    """Parse a request head without its final empty line.
+    """Parse a request head, decoded as latin-1, without its final empty line.
 
     Raises:
-        InvalidRequest: see `read_head`.
+        InvalidRequest: see `read_request`.
     """
     first, *lines = text.split("\r\n")
     if tunnel := _CONNECT.fullmatch(first):
