@@ -59,9 +59,11 @@ def _served(home: str) -> Iterator[str]:
     with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True) as process:
         if process.stdout is None:
             raise TypeError("asked for a pipe and got none")
-        printed = "".join(iter(process.stdout.readline, "}\n")) + "}"
-        yield json.loads(printed)["url"].rstrip("/")
-        process.terminate()
+        try:
+            printed = "".join(iter(process.stdout.readline, "}\n")) + "}"
+            yield json.loads(printed)["url"].rstrip("/")
+        finally:
+            process.terminate()
 
 
 def _p50(client: httpx.Client, path: str) -> float:
