@@ -92,7 +92,7 @@ class CompeteNode(_AgentLimits, _AnyNode):
 
 
 class _OutputNode(_Table):
-    """What an agent proposes is done after the run, outside of the sandbox, within these bounds."""
+    """An output node: after the run the host does the agent's proposals within these bounds."""
 
     name: str
     """Unique name of the node, by which the agent proposes."""

@@ -202,7 +202,7 @@ class ChecksReport:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputReport:
-    """What an agent proposed to do outside, and what became of it.
+    """One proposed output of an agent, and its state.
 
     `proposed`: it is not done, or not yet; `reason` says why. `refused`: it will not be done.
     `done`: `reason` says what of it was left out, `page` where it can be seen.

@@ -19,8 +19,11 @@ class Thread(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """What marks one output. `again_since`: an earlier process began it then and may have written
-    it; it is looked for first."""
+    """The hidden mark of one output.
+
+    `again_since` is the time at which an earlier process began it; the output is searched for
+    before it is written again.
+    """
 
     marker: str
     again_since: float | None = None

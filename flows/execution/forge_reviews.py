@@ -32,7 +32,7 @@ class _Diff(NamedTuple):
     head: str
     files: Mapping[str, Lines]
     refs: Shape
-    """What GitLab calls the ends of the diff."""
+    """GitLab's names for the three commits between which a diff lies."""
 
 
 def write_review(

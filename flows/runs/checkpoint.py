@@ -94,8 +94,7 @@ class PullProgress:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputProgress:
-    """What became of one output. `page` is set once it is done, `reason` once it, or a part
-    of it, is refused.
+    """The state of one output: done if it has a `page`; `reason` tells what of it was refused.
 
     marker      hidden text of what is written, a secret until then
     at          when it was begun, in seconds since 1970

@@ -1,21 +1,20 @@
 """The blueprint `ci-doctor` from end to end: a failed check, a scripted model, a recorded forge."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from blueprints.library.ci_doctor import ci_doctor
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.forge_client import Forge, ForgeKind
+from flows.execution.forge_client import Forge
 from flows.runs.request import ResolvedRequest
 from tests.support.flows import Ask
 from tests.support.forge_state import TOKEN, Check
-from tests.support.recorded_forge import RecordedForge, recorded_forge
+from tests.support.recorded_forge import RecordedForge
 from tests.support.repositories import git
 
 RUN = "abcd1234"
@@ -24,18 +23,6 @@ FIXED = {
     "explain": {"body": "`answer.txt:1` says 41. I wrote 42. @octocat"},
     "open": {"title": "Say 42", "body": "The check wants 42."},
 }
-
-
-@pytest.fixture(params=get_args(ForgeKind))
-def there(request: pytest.FixtureRequest) -> Iterator[RecordedForge]:
-    with recorded_forge(request.param) as forge:
-        yield forge
-
-
-@pytest.fixture
-def gitea() -> Iterator[RecordedForge]:
-    with recorded_forge("gitea") as forge:
-        yield forge
 
 
 @pytest.fixture

@@ -2,10 +2,9 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -16,7 +15,7 @@ from contracts.run import RunReport
 from flows.execution import outputs as outputs_room
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.forge_client import Forge, ForgeKind
+from flows.execution.forge_client import Forge
 from flows.execution.forge_outputs import Begun, Thread, add_labels, write_comment
 from flows.execution.forge_outputs import open_issue as open_issue_at
 from flows.execution.forge_reviews import write_review
@@ -28,7 +27,7 @@ from nodes.outputs.terms import Verdict
 from nodes.types import Node
 from tests.support.flows import Ask
 from tests.support.forge_state import TOKEN, Issue
-from tests.support.recorded_forge import Answer, RecordedForge, recorded_forge
+from tests.support.recorded_forge import Answer, RecordedForge
 from tests.support.repositories import git
 
 RUN = "abcd1234"
@@ -43,18 +42,6 @@ ALL = (
     label("labels", "Label", ["bug", "question"]),
     open_issue("more", "Report", labels=["agent"]),
 )
-
-
-@pytest.fixture(params=get_args(ForgeKind))
-def there(request: pytest.FixtureRequest) -> Iterator[RecordedForge]:
-    with recorded_forge(request.param) as forge:
-        yield forge
-
-
-@pytest.fixture
-def gitea() -> Iterator[RecordedForge]:
-    with recorded_forge("gitea") as forge:
-        yield forge
 
 
 @pytest.fixture
