@@ -149,8 +149,9 @@ class ExecResult:
     unknown user); `exit_code` is then 127 or 126, as in a shell. A command killed by signal N has
     exit code 128 + N. `out_of_memory` and `out_of_disk` are set if the sandbox's limit caused the
     kill, `stuck` if it timed out early because of `stuck_after_s`, `out_of_processes` if the
-    command failed or timed out and reached the process limit. `stdout_size` and `stderr_size` count
-    all bytes written, including those not kept.
+    command failed or timed out and reached the process limit, `disturbed` if a signal ended it that
+    the sandbox did not send, while other commands ran that may have sent it. `stdout_size` and
+    `stderr_size` count all bytes written, including those not kept.
     """
 
     exit_code: int
@@ -162,6 +163,7 @@ class ExecResult:
     out_of_memory: bool = False
     out_of_disk: bool = False
     out_of_processes: bool = False
+    disturbed: bool = False
     truncated: bool = False
     stdout_size: int = 0
     stderr_size: int = 0

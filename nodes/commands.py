@@ -90,7 +90,8 @@ def _reason(result: ExecResult) -> str:
         return "was killed: the sandbox is out of memory"
     if result.out_of_disk:
         return "was killed: the sandbox is out of disk"
-    return f"failed with exit code {result.exit_code}{too_many or _signal_name(result.exit_code)}"
+    ended = f"failed with exit code {result.exit_code}{too_many or _signal_name(result.exit_code)}"
+    return f"{ended}, maybe by a command that ran at the same time" if result.disturbed else ended
 
 
 def _signal_name(exit_code: int) -> str:

@@ -63,6 +63,7 @@ class Report(BaseModel, frozen=True, strict=True):
     out_of_memory: bool = False
     out_of_disk: bool = False
     out_of_processes: bool = False
+    disturbed: bool = False
     killed_children: int = 0
     launch_error: str | None = None
     error: str | None = None

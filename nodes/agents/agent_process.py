@@ -143,6 +143,8 @@ class AgentProcess:
         if self.lines.garbage:
             shown = one_line(self.lines.last_garbage[-1], 100)
             parts.append(f"{self.lines.garbage} lines were not JSON, the last one {shown!r}")
+        if ended.disturbed:
+            parts.append("maybe ended by a command that ran at the same time")
         if ended.out_of_processes:
             parts.append("the sandbox's limit of processes was reached")
         stderr = one_line(self.lines.stderr.decode("utf-8", "replace"), 200)

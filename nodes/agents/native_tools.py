@@ -275,6 +275,8 @@ def _ending(result: ExecResult) -> str:
         parts.append("out of memory")
     if result.out_of_disk:
         parts.append("out of disk")
+    if result.disturbed:
+        parts.append("ended by a signal, maybe of a command that ran at the same time")
     if result.out_of_processes:
         parts.append("the sandbox's limit of processes was reached")
     if result.killed_children:

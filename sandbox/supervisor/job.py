@@ -20,6 +20,14 @@ from sandbox.supervisor.process_tree import ProcessTree
 from sandbox.supervisor.stuck import StuckWatch
 
 KILLED = 128 + signal.SIGKILL
+SENT = frozenset(
+    128 + number
+    for number in (
+        *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM),
+        *(signal.SIGUSR1, signal.SIGUSR2),
+    )
+)
+"""Exit codes of programs that ended by a signal which processes send to others."""
 READABLE, WRITABLE, PRIVATE = 0o640, 0o620, 0o600
 """Modes of pipes, owned by root and the job's group: a job may reopen `/dev/stdin`."""
 
@@ -82,7 +90,8 @@ class Job:
 
         The kernel counts kills for memory without saying of which process: a job that ran beside
         others counts as killed only if its exit code says so. It also does not say whose fork
-        failed: any job that ran meanwhile and failed may have failed because of it.
+        failed: any job that ran meanwhile and failed may have failed because of it. Nor does it say
+        who sent a signal: a job that ran beside others may have had it from one of them.
         """
         code = KILLED if self.timed_out else os.waitstatus_to_exitcode(self.status)
         code = code if code >= 0 else 128 - code
@@ -97,6 +106,7 @@ class Job:
             "out_of_memory": suspect
             and not self.timed_out
             and counted.oom_kills > self.counted.oom_kills,
+            "disturbed": code in SENT and not self.alone and not self.timed_out,
             "out_of_processes": code != 0 and counted.failed_forks > self.counted.failed_forks,
         }
 

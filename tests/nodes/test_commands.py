@@ -57,6 +57,14 @@ def test_a_reached_process_limit_is_in_the_error(timed_out: bool) -> None:
     assert error.endswith(": the sandbox's limit of processes was reached")
 
 
+def test_a_signal_that_may_be_another_commands_is_in_the_error() -> None:
+    result = command_result(ExecResult(exit_code=137, disturbed=True), ("make", "test"))
+    assert result.error == (
+        "'make test' failed with exit code 137: killed by SIGKILL, "
+        "maybe by a command that ran at the same time"
+    )
+
+
 def test_a_command_runs_in_the_folder_given(sandbox: ScriptedSandbox) -> None:
     (folder(sandbox) / "inner").mkdir()
     assert run(command("pwd", cwd="inner"), sandbox).output == str(folder(sandbox) / "inner")

@@ -134,6 +134,17 @@ def test_a_command_that_kills_all_it_can_ends_only_itself(docker_sandbox: Docker
     assert docker_sandbox.exec(Command(argv=("echo", "alive"))).stdout == b"alive\n"
 
 
+def test_a_command_that_another_may_have_ended_is_told(docker_sandbox: DockerSandbox) -> None:
+    victim = Command(argv=("sh", "-c", "touch /tmp/there; while :; do sleep 0.05; done"))
+    killer = "until test -e /tmp/there; do sleep 0.05; done; kill -9 -1"
+    with ThreadPoolExecutor(1) as beside:
+        ended = beside.submit(docker_sandbox.exec, victim)
+        docker_sandbox.exec(Command(argv=("sh", "-c", killer)))
+        assert (ended.result().exit_code, ended.result().disturbed) == (137, True)
+    alone = docker_sandbox.exec(Command(argv=("sh", "-c", "kill -9 $$")))
+    assert (alone.exit_code, alone.disturbed) == (137, False)
+
+
 FORGE = "echo forged > /proc/$(cat /tmp/victim)/fd/1"
 
 
