@@ -15,7 +15,10 @@ from time import monotonic, sleep
 from typing import NamedTuple
 from uuid import UUID
 
+from docker.errors import NotFound
+
 from benchmarks.chaos.stage import Process, Stage, wait_for
+from flows.execution.wiring import sandbox_owner
 from flows.runs.checkpoint import read
 from flows.runs.home import CHECKPOINT, RECORD, REPORT
 from flows.runs.run_record import read_record
@@ -24,6 +27,8 @@ from flows.services.daemon import RunningDaemon
 from flows.services.daemons import chroma_daemon, worker_daemon
 from flows.services.deploy import start_deployment
 from flows.services.prefect_server import prefect_client
+from sandbox.engine import DockerEngine
+from sandbox.reap import list_sandboxes
 
 SIX = "chaos/six_nodes.py:six_nodes"
 
@@ -168,7 +173,17 @@ def _engine_again(made: Stage) -> None:
         made.engine.start()
 
 
-def _kept_one(which: Callable[[Stage], RunningDaemon | None]) -> Strike:
+def _supervisor(made: Stage, _: Process) -> None:
+    """Kill the first process of each container, under which all commands run."""
+    engine = DockerEngine()
+    for sandbox in list_sandboxes(engine, sandbox_owner(made.settings)):
+        with suppress(NotFound, ProcessLookupError), engine.client("find the supervisor") as client:
+            pid = client.api.inspect_container(sandbox.id)["State"]["Pid"]
+            if pid:  # 0 while it starts
+                os.kill(pid, signal.SIGKILL)
+
+
+def _daemon(which: Callable[[Stage], RunningDaemon | None]) -> Strike:
     def strike(made: Stage, _: Process) -> None:
         running = which(made)
         if running is not None:
@@ -182,12 +197,13 @@ KILLS: Mapping[str, Kill] = {
     "worker": partial(_of_worker, with_all=False),
     "machine": partial(_of_worker, with_all=True),
     "engine": _of_command(_engine, _engine_again),
+    "supervisor": _of_command(_supervisor),
     "server": _of_command(
-        _kept_one(lambda made: prefect_server.server_daemon(made.settings).status())
+        _daemon(lambda made: prefect_server.server_daemon(made.settings).status()), Stage.up
     ),
     "chroma": _of_command(
-        _kept_one(lambda made: chroma_daemon(made.settings, made.chroma).status()), Stage.up
+        _daemon(lambda made: chroma_daemon(made.settings, made.chroma).status()), Stage.up
     ),
-    "gateway": _of_command(_kept_one(lambda made: gateway.gateway_daemon(made.settings).status())),
+    "gateway": _of_command(_daemon(lambda made: gateway.gateway_daemon(made.settings).status())),
 }
 """`machine` is the worker and all that it does, killed at once."""

@@ -14,6 +14,7 @@ from itertools import cycle, islice
 from multiprocessing import get_context
 from secrets import token_hex
 from time import monotonic, sleep
+from uuid import UUID
 
 from benchmarks.chaos.kills import KILLS, SIX
 from benchmarks.chaos.stage import Stage, stage, wait_for
@@ -21,12 +22,16 @@ from benchmarks.row import Row
 from flows.execution.wiring import sandbox_owner
 from flows.recall.library import configured_library
 from flows.runs.home import RECORD
+from flows.runs.run_record import read_record
+from flows.services.prefect_server import prefect_client, server_daemon
 from sandbox.engine import DockerEngine
 from sandbox.reap import list_sandboxes
 
 SIZE = 14
 PARALLEL = 2
 GONE_S = 5.0
+STATE_S = 60.0
+"""How long the flow run may have another state than its run."""
 REACH = {"worker": 1.5, "machine": 1.5}
 """How far moments reach, in times of a run of the command line: a worker first takes it."""
 
@@ -45,10 +50,12 @@ class After:
     again: tuple[str, ...]
     containers: int
     executions: int
+    is_completed: bool
 
     @property
     def right(self) -> bool:
-        return self.tree and not self.again and not self.containers and self.executions == 1
+        is_whole = self.tree and self.is_completed and self.executions == 1
+        return is_whole and not self.again and not self.containers
 
 
 def rows(size: int = SIZE, kinds: tuple[str, ...] = tuple(KILLS)) -> Iterator[Row]:
@@ -61,6 +68,7 @@ def rows(size: int = SIZE, kinds: tuple[str, ...] = tuple(KILLS)) -> Iterator[Ro
     yield _count("chaos: finished nodes run again", seen, lambda a: bool(a.again), 0)
     yield _count("chaos: containers left", seen, lambda a: bool(a.containers), 0)
     yield _count("chaos: not recorded once", seen, lambda a: a.executions != 1, 0)
+    yield _count("chaos: states wrong in Prefect", seen, lambda a: not a.is_completed, 0)
 
 
 def disturbed(
@@ -106,6 +114,7 @@ def _one(made: Stage, kind: str, at_s: float, tree: str) -> After:
         again=tuple(name for name in since if name in death.finished),
         containers=_containers(made),
         executions=_executions(death.run_id),
+        is_completed=_is_completed(made, death.run_id),
     )
 
 
@@ -117,6 +126,21 @@ def _containers(made: Stage) -> int:
             break
         sleep(0.1)
     return found
+
+
+def _is_completed(made: Stage, run_id: str) -> bool:
+    """Whether the flow run of a run that has ended is completed, or is so in time."""
+    record = read_record(made.settings.runs / run_id)
+    if record is None or record.flow_run_id is None:
+        return False
+    give_up = monotonic() + STATE_S
+    with prefect_client(server_daemon(made.settings).up().url) as client:
+        while True:
+            state = client.read_flow_run(UUID(record.flow_run_id)).state
+            is_completed = state is not None and state.is_completed()
+            if is_completed or monotonic() > give_up:
+                return is_completed
+            sleep(0.5)
 
 
 def _executions(run_id: str) -> int:

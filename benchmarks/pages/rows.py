@@ -23,7 +23,7 @@ from memory.notes.notebook import open_notebook
 ROUNDS = 20
 LISTS = ("/notes", "/notes?status=Active&type=Constraint", "/examples", "/notes?text=key")
 
-_PAINTED = "() => performance.getEntriesByName('first-contentful-paint')[0].startTime"
+_PAINTED = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 
 
 def rows() -> Iterator[Row]:
@@ -82,6 +82,7 @@ def _first_paint(url: str) -> float:
         browser = playwright.chromium.launch(executable_path=path, args=flags)
         page = browser.new_page()
         page.goto(url)
-        painted = float(page.evaluate(_PAINTED)) / 1000
+        # The browser may paint only after the page has loaded.
+        painted = page.wait_for_function(_PAINTED).json_value()
         browser.close()
-    return painted
+    return float(painted) / 1000
