@@ -31,7 +31,8 @@ from flows.orchestration.flow import (
     unless_typed,
 )
 from flows.runs.deployment_request import DeploymentRequest
-from flows.runs.request import RunRequest, check_request
+from flows.runs.request import RunRequest
+from flows.runs.request_checks import check_request
 from nodes.agents.table import agent_rows
 
 ci_doctor = compile_blueprint(_ci_doctor.ci_doctor, build_dependencies)

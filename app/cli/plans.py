@@ -31,7 +31,8 @@ from flows.plans.run import PlanDependencies, draft_plan, missing_grants, record
 from flows.plans.start import run_plan_in_prefect
 from flows.plans.state import plan_json, plan_state
 from flows.plans.view import plan_view
-from flows.runs.request import check_patterns, new_run_id
+from flows.runs.request import new_run_id
+from flows.runs.request_checks import check_patterns
 from nodes.text import check_text, escape_invisible
 from policy.plan.registry import plain_json
 from policy.types import Plan

@@ -3,8 +3,8 @@
 What a comment says is data for the agent. It decides nothing else.
 """
 
-from flows.execution.forge_client import Forge
-from flows.execution.forge_comments import Comment, next_comment
+from flows.forge.client import Forge
+from flows.forge.comments import Comment, next_comment
 from flows.runs.checkpoint import Asked, Checkpoint, round_name
 from nodes.text import one_line, quote_untrusted, truncate_middle
 

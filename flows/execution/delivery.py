@@ -10,14 +10,15 @@ from contracts.errors import ForgeRefused, HarnessError, SandboxLost, WorkRefuse
 from contracts.run import NodeResult, RunReport, without_attempt
 from contracts.sandbox import PersistentSandbox, Sandbox
 from flows.execution.dependencies import RunDependencies
-from flows.execution.forge import open_pull_request, pull_request
-from flows.execution.forge_client import Forge
+from flows.forge.client import Forge
+from flows.forge.pulls import PullRequest, open_pull_request
 from flows.runs.checkpoint import PullProgress
 from flows.runs.checkpoints import Checkpoints
+from flows.runs.report import report_markdown
 from flows.runs.request import ResolvedRequest
-from nodes.outputs.inert import inert_quotes
+from nodes.outputs.inert import inert_line, inert_markdown, inert_quotes
 from nodes.outputs.proposals import Pull
-from nodes.text import strip_control_characters, truncate_middle
+from nodes.text import strip_control_characters, subject_line, truncate_middle
 from sandbox.branches import publish_branch, push_address, push_branch
 from sandbox.workspace import collect_work, ignored_files_notice, reset_index
 
@@ -51,7 +52,7 @@ class Delivery:
         """Where the pushed branch becomes a pull request."""
         self.refusal = ""
         """Why the forge refused the pull request."""
-        self._workshop = dependencies
+        self._dependencies = dependencies
 
     def collect(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
         """Take the work out of the sandbox. `ended` holds the results after the last node, else
@@ -81,7 +82,7 @@ class Delivery:
             self.publish()
         except HarnessError as error:
             self.notices = (
-                f"the work could not be put on its branch: {self._workshop.redact(str(error))}",
+                f"the work could not be put on its branch: {self._dependencies.redact(str(error))}",
             )
 
     def keep_lane(self, name: str, fork: PersistentSandbox) -> None:
@@ -93,7 +94,9 @@ class Delivery:
         try:
             lost = collect_work(fork, self._base, branch, message=f"harness: {name} did not win")
         except (WorkRefused, SandboxLost) as error:
-            self.tell(f"the work of {name} could not be saved: {self._workshop.redact(str(error))}")
+            self.tell(
+                f"the work of {name} could not be saved: {self._dependencies.redact(str(error))}"
+            )
             return
         now = self._checkpoints.current
         if lost is not None and branch not in now.lost:
@@ -138,13 +141,18 @@ class Delivery:
             pushed = replace(now.pull, commit=self.work.commit, pushed_at=time.time())
             self._checkpoints.save(replace(now, pull=pushed))
             return
-        wanted = pull_request(self.forge, self._base.ref_name, self.work.branch, report())
-        if proposed is not None:
-            wanted = replace(wanted, title=proposed.title, body=proposed.body, draft=proposed.draft)
+        shown = proposed or report_pull(report(), draft=self.forge.draft)
+        wanted = PullRequest(
+            branch=self.work.branch,
+            base=self._base.ref_name,
+            title=shown.title,
+            body=shown.body,
+            draft=shown.draft,
+        )
         try:
             opened = open_pull_request(self.forge, wanted)
         except ForgeRefused as error:
-            self.refusal = self._workshop.redact(str(error))
+            self.refusal = self._dependencies.redact(str(error))
             self.notices = (self.refusal,)
             return
         pull = PullProgress(
@@ -155,3 +163,14 @@ class Delivery:
             marker=f"harness report {token_hex(8)}",
         )
         self._checkpoints.save(replace(now, pull=pull))
+
+
+def report_pull(report: RunReport, *, draft: bool) -> Pull:
+    """Return the title and text of a pull request that shows this report.
+
+    The text begins with the last message of the agent that worked last.
+    """
+    about = f"{report.blueprint}: {subject_line(report.intent) or report.run_id}"
+    said = [node.output for node in report.nodes if node.type == "agentic" and node.output]
+    parts = (*said[-1:], report_markdown(report, diff=""))
+    return Pull(title=inert_line(about), body=inert_markdown("\n\n".join(parts)), draft=draft)

@@ -10,9 +10,9 @@ from blueprints.types import Blueprint
 from contracts.model_access import GuardBounds
 from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.audit.event_log import AppendEvents
-from flows.execution.forge import FindForge
 from flows.execution.installs import RunInstalls, Start
 from flows.execution.token_budget import TokenBudget
+from flows.forge.pulls import FindForge
 from flows.recall.notes import RunNotes
 from flows.recall.playbooks import RunMemory
 from flows.runs.checkpoint import UsedBudget

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contracts.errors import HarnessError
 from flows.execution.answers import find_comment, owes_reply, takes_comments
 from flows.execution.dependencies import RunDependencies
-from flows.execution.forge import read_pull_request
+from flows.forge.pulls import read_pull_request
 from flows.runs import checkpoint
 from flows.runs.home import CHECKPOINT, KEPT
 from flows.runs.run_record import read_record, run_lock

@@ -17,10 +17,10 @@ from contracts.run import NodeResult, OutputReport, RunContext
 from flows.audit.run_events import RunEvents
 from flows.execution.delivery import Delivery
 from flows.execution.dependencies import RunDependencies
-from flows.execution.forge import find_open_pull
-from flows.execution.forge_client import Forge
-from flows.execution.forge_outputs import Begun, Thread, add_labels, open_issue, write_comment
-from flows.execution.forge_reviews import Written, write_review
+from flows.forge.client import Forge
+from flows.forge.outputs import Begun, Thread, add_labels, open_issue, write_comment
+from flows.forge.pulls import find_open_pull
+from flows.forge.reviews import Written, write_review
 from flows.runs.checkpoint import OUTPUT_MARK, OutputProgress
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.home import TRAJECTORY

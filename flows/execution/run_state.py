@@ -14,7 +14,7 @@ from flows.audit.run_events import RunEvents
 from flows.execution.delivery import Delivery
 from flows.execution.dependencies import RunDependencies
 from flows.execution.outputs import RunOutputs
-from flows.execution.rounds import PullRequestLoop
+from flows.execution.pull_request_loop import PullRequestLoop
 from flows.execution.sandboxes import EgressLog
 from flows.execution.work_check import PendingApprovals
 from flows.recall.notes import RunNotes

@@ -5,9 +5,9 @@ The text is an untrusted intent. A webhook brings the text of its issue itself, 
 """
 
 from contracts.errors import OptionInvalid
-from flows.execution.forge import FindForge
-from flows.execution.forge_checks import read_checks, read_logs
-from flows.execution.forge_client import Forge, connect
+from flows.forge.checks import read_checks, read_logs
+from flows.forge.client import Forge, connect
+from flows.forge.pulls import FindForge
 from flows.runs.request import ResolvedRequest
 from nodes.issue import ISSUE_OPTION
 from nodes.text import quote_untrusted

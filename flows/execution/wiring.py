@@ -19,18 +19,19 @@ from flows.config.policy import load_policy_settings
 from flows.config.settings import Settings, load_settings
 from flows.execution.base_check import inspected_base
 from flows.execution.dependencies import RunDependencies, Tell
-from flows.execution.forge import forge_finder
 from flows.execution.host_tools import host_tools
 from flows.execution.installs import RunInstalls
 from flows.execution.mcp import run_server
 from flows.execution.sandboxes import environment_finder, run_sandboxes, snapshot_remover
 from flows.execution.token_budget import TokenBudget, token_budget
 from flows.execution.toolchain import toolchain_preparer
+from flows.forge.pulls import forge_finder
 from flows.recall.notes import run_notes
 from flows.recall.playbooks import OpenTools, run_memory
 from flows.runs.checkpoint import UsedBudget
 from flows.runs.home import TRAJECTORY, home_owner
-from flows.runs.request import CONFIGURED, ResolvedRequest, RunRequest, check_request
+from flows.runs.request import CONFIGURED, ResolvedRequest, RunRequest
+from flows.runs.request_checks import check_request
 from flows.runs.trajectory_events import node_rules, secrets_read
 from flows.services.notifications import send_notification
 from nodes.agents.runner import MakeAgent, RunBudget, agent_runner

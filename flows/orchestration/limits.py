@@ -20,7 +20,7 @@ from prefect.states import Running
 
 from contracts.files import existing_path
 from flows.config.settings import LimitSettings
-from flows.execution.forge import parse_remote
+from flows.forge.pulls import parse_remote
 from flows.runs.request import ResolvedRequest, absolute_repo, repo_name
 
 QUEUED = "Queued"

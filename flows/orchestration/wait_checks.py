@@ -15,7 +15,7 @@ from prefect.runtime import flow_run
 
 from contracts.run import RunReport
 from flows.execution.dependencies import RunDependencies
-from flows.execution.rounds import next_look_s
+from flows.execution.pull_request_loop import next_look_s
 from flows.runs.request import ResolvedRequest
 from flows.runs.runs import is_known, read_entry, read_report
 from flows.services.check_wait import waiting_until

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.errors import RepoInvalid
-from flows.runs.request import RunRequest, absolute_repo, check_patterns, repo_name
+from flows.runs.request import RunRequest, absolute_repo, repo_name
+from flows.runs.request_checks import check_patterns
 from nodes.text import check_text
 from sandbox.redaction import redact_url
 

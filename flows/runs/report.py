@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from contracts.chat import Usage, model_names
 from contracts.run import NodeReport, RunReport, SurfacedMemory
 from contracts.verdicts import Verdicts
-from nodes.text import code_block, strip_control_characters, truncate_middle
+from nodes.text import code_block, strip_control_characters, subject_line, truncate_middle
 from providers.openai_messages import usage_from
 from providers.trajectory import read_trajectory
 
@@ -126,7 +126,7 @@ def models_line(report: RunReport) -> str:
 def _facts(report: RunReport) -> str:
     rows = {
         "run": report.run_id,
-        "intent": inert_line(report.intent),
+        "intent": inert_line(subject_line(report.intent)),
         "repository": inert_line(report.repo),
         "branch": report.branch and f"`{report.branch}`{' (pushed)' if report.pushed else ''}",
         "pull request": report.pull_request,

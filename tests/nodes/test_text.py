@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.text import escape_invisible, make_redactor, strip_control_characters, truncate_middle
+from nodes.text import (
+    escape_invisible,
+    make_redactor,
+    quote_untrusted,
+    strip_control_characters,
+    subject_line,
+    truncate_middle,
+)
 
 
 @given(st.text(), st.integers(min_value=1, max_value=50))
@@ -107,3 +114,22 @@ def test_escape_invisible_removes_nothing(text: str) -> None:
     )
     assert all(char.isprintable() or char in "\n\t" for char in escape_invisible(text))
     assert len(escape_invisible(text)) >= len(text)
+
+
+ISSUE = quote_untrusted("\n| Crash\nagain", "issue 7")
+
+
+@pytest.mark.parametrize(
+    ("intent", "line"),
+    [
+        ("", ""),
+        ("Add --quiet.\nIt prints nothing.", "Add --quiet."),
+        (f"Do what issue 7 asks for.\n\n{ISSUE}", "Do what issue 7 asks for: | Crash"),
+        (ISSUE, "| Crash"),
+        (f"Be brief.\n\n{quote_untrusted('', 'issue 7')}", "Be brief."),
+    ],
+)
+def test_the_subject_of_an_intent_is_its_first_line_and_that_of_its_quote(
+    intent: str, line: str
+) -> None:
+    assert subject_line(intent) == line

@@ -1,8 +1,6 @@
 """The blueprint `ci-doctor` from end to end: a failed check, a scripted model, a recorded forge."""
 
-import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +8,10 @@ import pytest
 from blueprints.library.ci_doctor import ci_doctor
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.forge_client import Forge
 from flows.runs.request import ResolvedRequest
 from tests.support.flows import Ask
-from tests.support.forge_state import TOKEN, Check
+from tests.support.forge_state import Check
+from tests.support.on_forge import propose, with_forge, write
 from tests.support.recorded_forge import RecordedForge
 from tests.support.repositories import git
 
@@ -30,29 +28,18 @@ def asked(
     ask: Ask,
     model: Callable[..., str],
     repository: Path,
-    tmp_path: Path,
+    origin: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., ResolvedRequest]:
     """A run from a branch with an open pull request; the agent writes, or not, and proposes."""
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
-    bare = tmp_path / "origin.git"
-    git(tmp_path, "init", "--quiet", "--bare", str(bare))
-    git(repository, "remote", "add", "origin", str(bare))
     git(repository, "checkout", "--quiet", "-b", "feature")
-    arguments = json.dumps({"path": "answer.txt", "content": "42\n"})
-    write = {"tool_calls": [{"function": {"name": "write_file", "arguments": arguments}}]}
 
     def request(*, writes: bool, proposed: object = FIXED) -> ResolvedRequest:
-        said = {"content": f"```outputs\n{json.dumps(proposed)}\n```"}
-        replies = [write, said] if writes else [said]
+        replies = [write("42"), propose(proposed)] if writes else [propose(proposed)]
         return ask(ci_doctor, model=model(*replies)).changed(ref="feature", until_green=0)
 
     return request
-
-
-def with_forge(shop: RunDependencies, there: RecordedForge) -> RunDependencies:
-    forge = Forge(kind=there.kind, api=there.api, project="team/app", token=TOKEN)
-    return replace(shop, find_forge=lambda _: forge)
 
 
 def test_a_failed_check_is_explained_on_its_pull_request_and_the_fix_is_opened(

@@ -1,6 +1,7 @@
 """What comes of a run's work that git, or its size, or its agents keep from coming out."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
@@ -9,13 +10,17 @@ import pytest
 from blueprints.dsl import blueprint, compete, deterministic, step
 from blueprints.library.implement import implement
 from contracts.errors import BadInput
-from contracts.run import NodeResult, RunContext
+from contracts.run import NodeReport, NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
+from flows.execution.delivery import report_pull
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
+from flows.runs.report import report_markdown
 from flows.runs.request import ResolvedRequest
 from nodes.commands import shell
+from nodes.text import quote_untrusted
 from tests.support.flows import DONE
+from tests.support.forge_power import power_of
 from tests.support.repositories import git
 
 Ask = Callable[..., ResolvedRequest]
@@ -91,3 +96,33 @@ def test_one_that_lost_and_broke_its_repository_ends_no_run(
     assert git(repository, "show", f"{report.branch}:answer.txt") == "42"
     [notice] = report.notices
     assert " could not be saved: the work cannot be taken out" in notice
+
+
+REPORT = RunReport(
+    run_id="3f9a0c1d",
+    blueprint="fix-tests",
+    status="success",
+    intent="fixes #12\n/close\n@everyone https://github.com/team/app/issues/7",
+    branch="harness/3f9a0c1d/fix-tests",
+    nodes=(NodeReport(name="fix", type="agentic", status="failure", error="/merge @all"),),
+)
+
+
+def test_a_pull_request_says_what_was_asked_and_what_was_done() -> None:
+    quote = quote_untrusted("Crash\nIt crashes.", "issue 7")
+    nodes = (
+        NodeReport(name="implement", type="agentic", status="success", output="It was the loop."),
+        NodeReport(name="commit", type="deterministic", status="success", output="ab12cd3"),
+    )
+    pull = report_pull(
+        replace(REPORT, intent=f"Do what issue 7 asks for.\n\n{quote}", nodes=nodes), draft=True
+    )
+    assert pull.title == "fix-tests: Do what issue 7 asks for: Crash"
+    assert pull.body.startswith("It was the loop.\n\n# fix-tests: success")
+
+
+def test_nothing_from_a_run_has_power_in_a_pull_request() -> None:
+    pull = report_pull(REPORT, draft=True)
+    assert power_of(pull.title) == []
+    assert power_of(pull.body) == []
+    assert power_of(report_markdown(REPORT, diff=""))

@@ -15,18 +15,18 @@ from contracts.run import RunReport
 from flows.execution import outputs as outputs_room
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.forge_client import Forge
-from flows.execution.forge_outputs import Begun, Thread, add_labels, write_comment
-from flows.execution.forge_outputs import open_issue as open_issue_at
-from flows.execution.forge_reviews import write_review
 from flows.execution.wiring import open_event_log
+from flows.forge.outputs import Begun, Thread, add_labels, write_comment
+from flows.forge.outputs import open_issue as open_issue_at
+from flows.forge.reviews import write_review
 from flows.runs.report import report_markdown
 from flows.runs.request import ResolvedRequest
 from nodes.outputs.proposals import LineComment, Review
 from nodes.outputs.terms import Verdict
 from nodes.types import Node
 from tests.support.flows import Ask
-from tests.support.forge_state import TOKEN, Issue
+from tests.support.forge_state import Issue
+from tests.support.on_forge import forge_of, propose, with_forge
 from tests.support.recorded_forge import Answer, RecordedForge
 from tests.support.repositories import git
 
@@ -59,8 +59,7 @@ def asked(
     def request(
         issue: Issue, *nodes: Node, proposed: object = PROPOSED, first: tuple[object, ...] = ()
     ) -> ResolvedRequest:
-        said = {"content": f"Done.\n\n```outputs\n{json.dumps(proposed)}\n```"}
-        made = ask(of(*nodes), model=model(*first, said))
+        made = ask(of(*nodes), model=model(*first, propose(proposed)))
         return made.changed(intent="Look", intent_from=f"issue:{issue.number}")
 
     return request
@@ -68,14 +67,6 @@ def asked(
 
 def of(*nodes: Node) -> Blueprint:
     return blueprint("triage-it", "Triage", [LOOK, *nodes])
-
-
-def at(there: RecordedForge) -> Forge:
-    return Forge(kind=there.kind, api=there.api, project="team/app", token=TOKEN)
-
-
-def with_forge(shop: RunDependencies, there: RecordedForge) -> RunDependencies:
-    return replace(shop, find_forge=lambda _: at(there))
 
 
 def shown(report: RunReport) -> list[tuple[str, str, str]]:
@@ -110,7 +101,7 @@ def test_what_an_agent_proposes_is_done_without_power(
 def test_what_an_earlier_process_wrote_is_found_and_not_written_again(
     there: RecordedForge,
 ) -> None:
-    forge = at(there)
+    forge = forge_of(there)
     issue = there.state.open_issue("It fails", "…")
     thread, again = Thread("issue", issue.number), Begun("harness output 1", time.time())
     written = [
@@ -291,7 +282,7 @@ def test_a_review_that_was_written_is_not_written_again(there: RecordedForge) ->
     lines = (LineComment(path="numbers.txt", line=3, body="Why?"),)
     made = Review(verdict="comment", body="", lines=lines)
     pages = {
-        write_review(at(there), pull.number, made, "Fine", begun, reviewed=pull.commit).page
+        write_review(forge_of(there), pull.number, made, "Fine", begun, reviewed=pull.commit).page
         for begun in (Begun("mark"), Begun("mark", time.time()))
     }
     assert len(pages) == 1
@@ -320,12 +311,12 @@ def test_a_pull_request_that_has_moved_on_gets_the_text_only_and_no_verdict(
     pull.patches = {"numbers.txt": PATCH}
     lines = (LineComment(path="numbers.txt", line=3, body="Why?"),)
     made, begun = Review(verdict="comment", body="", lines=lines), Begun("mark")
-    written = write_review(at(there), pull.number, made, "Fine", begun, reviewed="c" * 40)
+    written = write_review(forge_of(there), pull.number, made, "Fine", begun, reviewed="c" * 40)
     assert written.left_out == "left out, the pull request has moved on: numbers.txt:3"
     assert not [line for one in pull.reviews for line in one.lines]
     approving = replace(made, verdict="approve")
     with pytest.raises(ForgeRefused, match="has moved on from cccccccccccc"):
-        write_review(at(there), pull.number, approving, "Fine", begun, reviewed="c" * 40)
+        write_review(forge_of(there), pull.number, approving, "Fine", begun, reviewed="c" * 40)
 
 
 TOLD = {"tell": {"subject": "Red: #12", "body": "<!channel> see https://x.test {{secret}}"}}

@@ -1,48 +1,23 @@
 """A blueprint whose agent proposes the pull request of its own work."""
 
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from blueprints.dsl import agentic, blueprint, comment, pull_request
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.forge_client import Forge, ForgeKind
 from flows.runs.request import ResolvedRequest
 from tests.support.flows import Ask
-from tests.support.forge_state import TOKEN
-from tests.support.recorded_forge import RecordedForge, recorded_forge
+from tests.support.on_forge import RUN, propose, with_forge, write
+from tests.support.recorded_forge import RecordedForge
 from tests.support.repositories import git
 
-RUN = "abcd1234"
 PROPOSED = {
     "open": {"title": "Answer 42, fixes #12", "body": "Closes #12. @octocat"},
     "say": {"body": "Opened."},
 }
-
-
-@pytest.fixture(params=get_args(ForgeKind))
-def there(request: pytest.FixtureRequest) -> Iterator[RecordedForge]:
-    with recorded_forge(request.param) as forge:
-        yield forge
-
-
-@pytest.fixture
-def gitea() -> Iterator[RecordedForge]:
-    with recorded_forge("gitea") as forge:
-        yield forge
-
-
-@pytest.fixture
-def origin(repository: Path, tmp_path: Path) -> Path:
-    bare = tmp_path / "origin.git"
-    git(tmp_path, "init", "--quiet", "--bare", str(bare))
-    git(repository, "remote", "add", "origin", str(bare))
-    return bare
 
 
 @pytest.fixture
@@ -60,20 +35,12 @@ def asked(
             comment("say", "Say so", on="pull_request"),
         ],
     )
-    arguments = json.dumps({"path": "answer.txt", "content": "42\n"})
-    write = {"tool_calls": [{"function": {"name": "write_file", "arguments": arguments}}]}
 
     def request(*, writes: bool = True, proposed: object = PROPOSED) -> ResolvedRequest:
-        said = {"content": f"```outputs\n{json.dumps(proposed)}\n```"}
-        replies = [write, said] if writes else [said]
+        replies = [write("42"), propose(proposed)] if writes else [propose(proposed)]
         return ask(made, model=model(*replies)).changed(until_green=0)
 
     return request
-
-
-def with_forge(shop: RunDependencies, there: RecordedForge) -> RunDependencies:
-    forge = Forge(kind=there.kind, api=there.api, project="team/app", token=TOKEN)
-    return replace(shop, find_forge=lambda _: forge)
 
 
 def test_the_work_is_pushed_and_its_pull_request_has_the_agents_words_without_power(

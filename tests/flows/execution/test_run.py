@@ -19,7 +19,7 @@ from contracts.errors import (
 )
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.forge_client import Forge
+from flows.forge.client import Forge
 from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_diff, read_report
 from nodes.commands import shell

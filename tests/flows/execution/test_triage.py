@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,13 @@ from contracts.errors import BadInput, ForgeRefused, OptionInvalid
 from flows.config.settings import WebhookRule, WebhookSettings
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.forge_client import Forge
-from flows.runs.request import ResolvedRequest, check_request
+from flows.runs.request import ResolvedRequest
+from flows.runs.request_checks import check_request
 from flows.runs.run_record import read_record
 from flows.services.webhooks import matching_start
 from tests.support.flows import Ask
-from tests.support.forge_state import TOKEN, Issue
+from tests.support.forge_state import Issue
+from tests.support.on_forge import with_forge
 from tests.support.recorded_forge import RecordedForge
 from tests.support.repositories import git
 
@@ -47,11 +47,6 @@ def asked(
     look = {"function": {"name": "grep", "arguments": json.dumps({"pattern": "lines"})}}
     said = {"content": f"It is a bug.\n\n```outputs\n{json.dumps(PROPOSED)}\n```"}
     return ask(triage, model=model({"tool_calls": [look]}, said))
-
-
-def with_forge(shop: RunDependencies, there: RecordedForge) -> RunDependencies:
-    forge = Forge(kind=there.kind, api=there.api, project="team/app", token=TOKEN)
-    return replace(shop, find_forge=lambda _: forge)
 
 
 def is_triaged(issue: Issue) -> bool:

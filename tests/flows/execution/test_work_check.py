@@ -33,14 +33,6 @@ def log(own_home: Path) -> Iterator[EventLog]:
 
 
 @pytest.fixture
-def origin(repository: Path, tmp_path: Path) -> Path:
-    """Where the repository is pushed to."""
-    git(tmp_path, "init", "--quiet", "--bare", str(tmp_path / "origin.git"))
-    git(repository, "remote", "add", "origin", str(tmp_path / "origin.git"))
-    return tmp_path / "origin.git"
-
-
-@pytest.fixture
 def installs(ask: Ask, origin: Path) -> Callable[..., ResolvedRequest]:
     """A blueprint without an agent, whose packages bring a script that changes CI."""
 

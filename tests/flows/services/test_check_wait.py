@@ -17,6 +17,7 @@ from tests.support.forge_state import ACCOUNT, TOKEN, Check
 from tests.support.forks import Fork
 from tests.support.git_server import git_server
 from tests.support.here import here
+from tests.support.on_forge import write
 from tests.support.recorded_forge import recorded_forge
 from tests.support.repositories import git, make_repository
 from tests.support.workers import deploy, prefect
@@ -30,11 +31,6 @@ nodes:
 ---
 Write 42 into answer.txt.
 """
-
-
-def write(content: str) -> dict[str, object]:
-    arguments = json.dumps({"path": "answer.txt", "content": f"{content}\n"})
-    return {"tool_calls": [{"function": {"name": "write_file", "arguments": arguments}}]}
 
 
 @pytest.mark.prefect

@@ -1,27 +1,17 @@
 """The pull request of a pushed run on GitHub, GitLab or Gitea: opened, made ready, commented on."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, assert_never, cast
 from urllib.parse import quote, urlsplit
 
-from contracts.run import RunReport
 from flows.config.settings import ForgeSettings
-from flows.execution.forge_client import Forge, ForgeClient, Shape, connect
-from flows.runs.report import report_markdown
-from nodes.text import strip_control_characters
+from flows.forge.client import Forge, ForgeClient, Shape, connect
+from nodes.outputs.inert import FORGE_CAP, inert_markdown
 
 TITLE_CAP = 200
-COMMENT_CAP = 60_000
-"""Characters of a comment; GitHub takes 65,536."""
-
 FindForge = Callable[[str], Forge | None]
 """Takes a git remote; returns its forge, or None if no token is configured for its host."""
-
-_POWER = re.compile(r"(?<=[@#])(?=\w)|(?<=\w:)(?=//)")
-_QUICK_ACTION = re.compile(r"^(\s*)/", re.MULTILINE)
-_GAP = "\u200b"
 
 _READY = (
     "mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) "
@@ -79,33 +69,6 @@ def forge_finder(forges: Mapping[str, ForgeSettings], environ: Mapping[str, str]
         )
 
     return find
-
-
-def pull_request(forge: Forge, base: str | None, branch: str, report: RunReport) -> PullRequest:
-    """Return the pull request that shows this report."""
-    return PullRequest(
-        branch=branch, base=base, title=title(report), body=body(report), draft=forge.draft
-    )
-
-
-def title(report: RunReport) -> str:
-    """Return one line: the blueprint and the intent."""
-    whole = f"{report.blueprint}: {report.intent or report.run_id}"
-    return inert_markdown(" ".join(strip_control_characters(whole).split()))
-
-
-def body(report: RunReport) -> str:
-    """Return the report without its diff, as inert Markdown."""
-    return inert_markdown(report_markdown(report, diff=""))
-
-
-def inert_markdown(text: str) -> str:
-    """Return text that looks the same but mentions nobody, links nothing and triggers no command.
-
-    Forges act on `@name`, `fixes #12`, addresses of issues and, on GitLab, lines that start with a
-    slash. Zero-width spaces stop that.
-    """
-    return _QUICK_ACTION.sub(rf"\1{_GAP}/", _POWER.sub(_GAP, text))
 
 
 def parse_remote(remote: str) -> tuple[str, str] | None:
@@ -200,7 +163,7 @@ def save_comment(forge: Forge, number: int, text: str, *, marker: str, known: in
         ForgeRefused: the forge does not answer or refuses.
     """
     hidden = f"<!-- {marker} -->"
-    content = {"body": f"{inert_markdown(text)[:COMMENT_CAP]}\n\n{hidden}"}
+    content = {"body": f"{inert_markdown(text)[:FORGE_CAP]}\n\n{hidden}"}
     on_pull = f"{forge.pulls if forge.kind == 'gitlab' else f'{forge.repository}/issues'}/{number}"
     listing = f"{on_pull}/{'notes' if forge.kind == 'gitlab' else 'comments'}"
     with connect(forge, "no comment") as client:

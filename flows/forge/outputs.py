@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple, assert_never
 
-from flows.execution.forge_client import Forge, ForgeClient, Shape, connect
+from flows.forge.client import Forge, ForgeClient, Shape, connect
 from nodes.outputs.terms import Target
 
 _SKEW_S = 600.0

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, assert_never
 
 from contracts.errors import ForgeRefused
-from flows.execution.forge_client import Forge, ForgeClient, Shape, connect
-from flows.execution.forge_outputs import Begun, Thread, post, write_comment_with
+from flows.forge.client import Forge, ForgeClient, Shape, connect
+from flows.forge.outputs import Begun, Thread, post, write_comment_with
 from nodes.outputs.proposals import LineComment, Review
 from nodes.outputs.terms import Verdict
 

@@ -7,22 +7,19 @@ from typing import get_args
 import pytest
 
 from contracts.errors import ForgeAway, ForgeRefused
-from contracts.run import NodeReport, RunReport
 from flows.config.settings import ForgeSettings
-from flows.execution import forge_client
-from flows.execution.forge import (
+from flows.forge import client
+from flows.forge.checks import read_checks, read_logs
+from flows.forge.client import Forge, ForgeKind, connect
+from flows.forge.pulls import (
     PullRequest,
-    body,
     forge_finder,
     mark_ready,
     open_pull_request,
     parse_remote,
     read_pull_request,
     save_comment,
-    title,
 )
-from flows.execution.forge_checks import read_checks, read_logs
-from flows.execution.forge_client import Forge, ForgeKind, connect
 from tests.support import forge_gitea, forge_github, forge_gitlab
 from tests.support.forge_state import ACCOUNT, TOKEN, Answer, Check
 from tests.support.recorded_forge import RecordedForge, recorded_forge
@@ -92,24 +89,6 @@ def test_a_forge_that_is_away_or_has_no_address_is_told(api: str) -> None:
         open_pull_request(away, WANTED)
 
 
-REPORT = RunReport(
-    run_id="3f9a0c1d",
-    blueprint="fix-tests",
-    status="success",
-    intent="fixes #12\n/close\n@everyone https://github.com/team/app/issues/7",
-    branch="harness/3f9a0c1d/fix-tests",
-    nodes=(NodeReport(name="fix", type="agentic", status="failure", error="/merge @all"),),
-)
-
-
-def test_nothing_from_a_run_has_power_in_a_pull_request() -> None:
-    for text in (title(REPORT), body(REPORT)):
-        assert "#12" not in text
-        assert "@everyone" not in text
-        assert "https://github" not in text
-        assert not [line for line in text.splitlines() if line.lstrip().startswith("/")]
-
-
 def test_no_forge_without_a_token_or_on_a_host_nobody_configured() -> None:
     forge = ForgeSettings(kind="gitea", api="https://git.example.org/api/v1", token_variable="TEAM")
     known = {"git.example.org": forge}
@@ -160,7 +139,7 @@ def test_a_long_log_is_cut_and_its_end_stays(there: RecordedForge) -> None:
 def test_of_a_log_of_many_megabytes_only_the_ends_are_kept(
     there: RecordedForge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forge_client, "LOG_BYTES", 4_000)
+    monkeypatch.setattr(client, "LOG_BYTES", 4_000)
     there.state.results.append([Check("test", "failure", "first\n" + "x" * 2_000_000 + "\nlast")])
     logs = read_logs(at(there), read_checks(at(there), COMMIT))
     assert len(logs) < 4_100

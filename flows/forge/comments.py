@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import assert_never, cast
 from urllib.parse import quote
 
-from flows.execution.forge import COMMENT_CAP, inert_markdown
-from flows.execution.forge_client import Forge, ForgeClient, Shape, connect, listed
+from flows.forge.client import Forge, ForgeClient, Shape, connect, listed
+from nodes.outputs.inert import FORGE_CAP, inert_markdown
 
 _MARK = "<!-- harness "
 """Begins the hidden text in everything that a run writes on a forge."""
@@ -81,7 +81,7 @@ def save_reply(
     Raises:
         ForgeRefused: the forge does not answer or refuses.
     """
-    said = inert_markdown(text)[:COMMENT_CAP]
+    said = inert_markdown(text)[:FORGE_CAP]
     parts = (said, _hidden(marker)) if thread else (f"To {about}:", said, _hidden(marker))
     content = {"body": "\n\n".join(parts)}
     pull = f"{forge.pulls}/{number}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from flows.execution.forge_client import Forge, ForgeClient, Shape, connect, listed
+from flows.forge.client import Forge, ForgeClient, Shape, connect, listed
 from nodes.text import strip_control_characters, truncate_middle
 
 CheckState = Literal["running", "passed", "failed"]
