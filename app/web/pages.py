@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from flows.audit.approval_text import argument_text
 from flows.audit.question_text import question
 from memory.notes.content import effective_status
-from nodes.text import escape_invisible, strip_control_characters
+from nodes.text import escape_invisible, strip_control_characters, subject_line
 
 _HERE = Path(__file__).parent
 
@@ -33,6 +33,7 @@ def _templates() -> Environment:
         "inert": strip_control_characters,
         "in_words": argument_text,
         "question": question,
+        "subject": subject_line,
         "visible": escape_invisible,
         "state": lambda entry: effective_status(entry, datetime.now(UTC)),
     }

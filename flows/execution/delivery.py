@@ -14,7 +14,7 @@ from flows.forge.client import Forge
 from flows.forge.pulls import PullRequest, open_pull_request
 from flows.runs.checkpoint import PullProgress
 from flows.runs.checkpoints import Checkpoints
-from flows.runs.report import report_markdown
+from flows.runs.report import summary_markdown
 from flows.runs.request import ResolvedRequest
 from nodes.outputs.inert import inert_line, inert_markdown, inert_quotes
 from nodes.outputs.proposals import Pull
@@ -172,5 +172,5 @@ def report_pull(report: RunReport, *, draft: bool) -> Pull:
     """
     about = f"{report.blueprint}: {subject_line(report.intent) or report.run_id}"
     said = [node.output for node in report.nodes if node.type == "agentic" and node.output]
-    parts = (*said[-1:], report_markdown(report, diff=""))
+    parts = (*said[-1:], summary_markdown(report))
     return Pull(title=inert_line(about), body=inert_markdown("\n\n".join(parts)), draft=draft)

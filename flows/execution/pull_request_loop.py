@@ -31,7 +31,7 @@ from flows.forge.pulls import OpenPull, mark_ready, read_pull_request, save_comm
 from flows.runs import checkpoint
 from flows.runs.checkpoint import Asked, PullProgress
 from flows.runs.checkpoints import Checkpoints
-from flows.runs.report import report_markdown
+from flows.runs.report import summary_markdown
 from flows.runs.request import ResolvedRequest
 from nodes.text import one_line, quote_untrusted
 from sandbox.branches import push_address
@@ -190,7 +190,7 @@ class PullRequestLoop:
             number = save_comment(
                 forge,
                 now.pull.number,
-                report_markdown(report, diff=""),
+                summary_markdown(report),
                 marker=now.pull.marker,
                 known=now.pull.comment,
             )

@@ -56,15 +56,17 @@ def report_markdown(report: RunReport, diff: str) -> str:
     """Return the report as Markdown: status, nodes, diff."""
     shown_diff = truncate_middle(strip_control_characters(diff), DIFF_CAP)
     parts = [
-        f"# {report.blueprint}: {report.status}",
-        *([f"**{inert_line(report.error)}**"] if report.error else []),
-        _facts(report),
-        _table(report),
-        *([_outputs(report)] if report.outputs else []),
+        *_overview(report),
         *([f"## Diff\n\n{code_block(shown_diff, 'diff')}"] if diff else []),
         *(_details(node) for node in report.nodes if node.status != "skipped"),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def summary_markdown(report: RunReport) -> str:
+    """Return the report for a pull request: of the nodes only those that failed or ran tests."""
+    told = (node for node in report.nodes if node.status == "failure" or node.tests)
+    return "\n\n".join((*_overview(report), *map(_details, told))) + "\n"
 
 
 def surfaced_markdown(surfaced: SurfacedMemory, site: str | None) -> str:
@@ -121,6 +123,16 @@ def models_line(report: RunReport) -> str:
         return report.model
     counted = ", ".join(f"{count} by {name}" for name, count in answers.most_common())
     return f"{report.model} (replies: {counted})"
+
+
+def _overview(report: RunReport) -> Iterator[str]:
+    yield f"# {report.blueprint}: {report.status}"
+    if report.error:
+        yield f"**{inert_line(report.error)}**"
+    yield _facts(report)
+    yield _table(report)
+    if report.outputs:
+        yield _outputs(report)
 
 
 def _facts(report: RunReport) -> str:

@@ -10,6 +10,7 @@ from flows.execution.wiring import open_event_log
 from flows.views import spec
 from memory.playbooks.library import Library
 from memory.types import PlaybookContent
+from nodes.text import quote_untrusted
 from policy.database import entities, events
 from policy.log.events import Draft
 from tests.support.policy import disarm, entity
@@ -25,6 +26,17 @@ def test_runs_are_found_by_text_and_state(
     a_run(own_home / "runs", "bbbb2222", intent="make coffee")
     assert "bbbb2222" not in client.get("/runs", params={"text": "tea"}).text
     assert "aaaa1111" not in client.get("/runs", params={"state": "failure"}).text
+
+
+def test_a_run_for_an_issue_is_listed_by_the_issues_first_line(
+    client: TestClient, opened: Library, own_home: Path
+) -> None:
+    intent = f"Do what issue 7 asks for.\n\n{quote_untrusted('It fails', 'issue 7')}"
+    a_run(own_home / "runs", "aaaa1111", intent=intent)
+    assert "<td>Do what issue 7 asks for: It fails</td>" in client.get("/runs").text
+    page = client.get("/runs/aaaa1111").text
+    assert '<p class="intent">Do what issue 7 asks for: It fails</p>' in page
+    assert "| It fails</pre>" in page
 
 
 def test_a_run_shows_its_nodes_diff_and_what_memory_showed(

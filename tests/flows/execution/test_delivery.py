@@ -15,7 +15,7 @@ from contracts.sandbox import Command, Sandbox
 from flows.execution.delivery import report_pull
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.runs.report import report_markdown
+from flows.runs.report import summary_markdown
 from flows.runs.request import ResolvedRequest
 from nodes.commands import shell
 from nodes.text import quote_untrusted
@@ -119,10 +119,11 @@ def test_a_pull_request_says_what_was_asked_and_what_was_done() -> None:
     )
     assert pull.title == "fix-tests: Do what issue 7 asks for: Crash"
     assert pull.body.startswith("It was the loop.\n\n# fix-tests: success")
+    assert "ab12cd3" not in pull.body
 
 
 def test_nothing_from_a_run_has_power_in_a_pull_request() -> None:
     pull = report_pull(REPORT, draft=True)
     assert power_of(pull.title) == []
     assert power_of(pull.body) == []
-    assert power_of(report_markdown(REPORT, diff=""))
+    assert power_of(summary_markdown(REPORT))
