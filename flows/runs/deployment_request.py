@@ -11,8 +11,10 @@ from pydantic import Field
 
 from contracts.errors import BadInput
 from flows.runs.request import RunRequest
+from sandbox.redaction import redact_url
 
 _NAME = re.compile(r"[^/\s](?:[^/\n]{0,98}[^/\s])?")
+_CREDENTIALS = re.compile(r"https?://[^/\s]+@")
 _SHORTEST = timedelta(minutes=1)
 
 
@@ -48,7 +50,8 @@ class DeploymentRequest(RunRequest):
         """Check what the types of the fields cannot.
 
         Raises:
-            BadInput: the name, the schedule or the time zone cannot be used.
+            BadInput: the name, the schedule or the time zone cannot be used, or the repository's
+                address holds a password or token.
         """
         if not _NAME.fullmatch(self.name):
             raise BadInput(
@@ -56,6 +59,11 @@ class DeploymentRequest(RunRequest):
             )
         if self.cron and self.interval_s is not None:
             raise BadInput("a deployment has one schedule: a cron or an interval, not both")
+        if _CREDENTIALS.match(self.repo):
+            raise BadInput(
+                f"the address {redact_url(self.repo)} holds a password, which Prefect would store "
+                "and show: leave it out, git asks its credential helper on the worker's machine"
+            )
         if self.wait_approvals_s is not None:
             raise BadInput("a run of a deployment waits suspended for approvals, without a limit")
         try:

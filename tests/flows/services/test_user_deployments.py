@@ -33,6 +33,7 @@ def nightly(**fields: object) -> DeploymentRequest:
         ({"cron": "0 3 * * *", "interval_s": 600}, "not both"),
         ({"cron": "0 3 * * *", "timezone": "Mars/North"}, "no time zone 'Mars/North'"),
         ({"wait_approvals_s": 60}, "suspended"),
+        ({"repo": "https://ann:s3cret@git.example.org/app"}, r"https://\*\*\*@git.example.org/app"),
         ({"options": {"colour": "red"}}, "no option 'colour'"),
         ({"options": {"test_timeout": "soon"}}, "test_timeout"),
     ],
