@@ -1,5 +1,7 @@
 """The way to each client's package indexes: hosts, variables and files for the client inside.
 
+Those of Java are in `jvm_routes.py`.
+
 Passwords of this machine never enter a sandbox: an index that needs one is left out, and a notice
 names it. Folders of this machine (`file:`) beside an index are left out without a notice.
 """
@@ -21,9 +23,9 @@ NPMRC = f"{_FOLDER}/harness-npmrc"
 BUNDLE_CONFIG = f"{_FOLDER}/harness-bundle"
 GEMRC = f"{_FOLDER}/harness-gemrc"
 COMPOSER_HOME = f"{_FOLDER}/harness-composer"
-# Tests without a network need these two as well: caches are kept by the name of the index.
+# Tests without a network need it as well: caches are kept by the name of the index.
 CARGO_CONFIG = "~/.cargo/config.toml"
-MAVEN_SETTINGS = "~/.m2/settings.xml"
+NUGET_CONFIG = "~/.nuget/NuGet/NuGet.Config"
 
 _NPM_SECRET = re.compile(r"^(//.+/):_(authToken|auth|password)$")
 _NPM_SCOPE = re.compile(r"^@[\w.~-]+:registry$")
@@ -31,8 +33,9 @@ _GO_SETTINGS = ("GOSUMDB", "GONOSUMDB", "GOPRIVATE", "GONOPROXY", "GOINSECURE")
 _CARGO_REGISTRY = re.compile(r"^registries\..+\.index$")
 _REPLACED = "source.crates-io.replace-with"
 _SPARSE = "sparse+"
-_MAVEN_MIRROR = re.compile(r"^mirror\.(.+)\.url$")
 _BUNDLE_MIRROR = re.compile(r"^BUNDLE_MIRROR__(?!.*FALLBACK_TIMEOUT)")
+_HEX_MIRRORS = ("HEX_TRUSTED_MIRROR", "HEX_MIRROR")
+_HEX_BUILDS = "HEX_BUILDS_URL"
 _COMPOSER_SECRET = re.compile(r"^(http-basic|bearer|github-oauth|gitlab-token)\.")
 
 
@@ -68,7 +71,7 @@ class Urls(NamedTuple):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        return tuple(map(_host, (*self.default, *self.usable)))
+        return tuple(map(host_of, (*self.default, *self.usable)))
 
 
 class Asked(NamedTuple):
@@ -76,12 +79,14 @@ class Asked(NamedTuple):
 
     `default` asks the client in the sandbox for the URLs of its own indexes. `download_url` reads
     where the index with this configuration of cargo keeps its files; empty if it does not tell.
+    `redirects` returns the URLs that a URL leads to.
     """
 
     client: str
     options: Mapping[str, str]
     default: Callable[[], tuple[str, ...]]
     download_url: Callable[[str], str]
+    redirects: Callable[[str], tuple[str, ...]]
 
     def urls(self, main: str, more: Collection[str] = (), secret: Collection[str] = ()) -> Urls:
         """Return which of these indexes can be used; the client's default if none is the `main`.
@@ -172,7 +177,7 @@ def go_route(asked: Asked) -> Route:
     if not proxies:
         return Route(urls.hosts, env, notices=urls.notices)
     checksums = () if options.get("GOSUMDB") == "off" else asked.default()[1:]
-    hosts = (*urls.hosts, *map(_host, checksums))
+    hosts = (*urls.hosts, *map(host_of, checksums))
     return Route(hosts, {**env, "GOPROXY": ",".join(urls.usable)}, notices=urls.notices)
 
 
@@ -195,35 +200,7 @@ def cargo_route(asked: Asked) -> Route:
         for key, value in {**used, **_some(options, _REPLACED)}.items()
     ]
     files = {CARGO_CONFIG: "".join(lines).encode()} if lines else {}
-    return Route((*urls.hosts, *map(_host, downloads)), files=files, notices=urls.notices)
-
-
-def maven_route(asked: Asked) -> Route:
-    """Return the way to Maven's central repository or the mirrors of this machine."""
-    options = asked.options
-    ids = [found[1] for key in options if (found := _MAVEN_MIRROR.match(key))]
-    mirrors = {one: options[f"mirror.{one}.url"] for one in ids}
-    of = {one: options.get(f"mirror.{one}.mirrorOf", "") for one in ids}
-    central = next((one for one in ids if of[one] == "central"), None)
-    central = central or next((one for one in ids if _is_of_central(of[one])), "")
-    secret = [url.partition(":")[2] for one, url in mirrors.items() if f"server.{one}" in options]
-    urls = asked.urls(mirrors.get(central, ""), mirrors.values(), secret)
-    used = [one for one in ids if mirrors[one] in urls.usable]
-    if not used:
-        return Route(urls.hosts, notices=urls.notices)
-    settings = Element("settings")
-    within = SubElement(settings, "mirrors")
-    for one in used:
-        mirror = SubElement(within, "mirror")
-        for tag, text in (("id", one), ("mirrorOf", of[one]), ("url", mirrors[one])):
-            SubElement(mirror, tag).text = text
-    return Route(urls.hosts, files={MAVEN_SETTINGS: tostring(settings)}, notices=urls.notices)
-
-
-def _is_of_central(patterns: str) -> bool:
-    """Return whether a mirror with this `mirrorOf` stands in for Maven's central repository."""
-    named = {one.strip() for one in patterns.split(",")}
-    return "!central" not in named and bool(named & {"*", "external:*", "central"})
+    return Route((*urls.hosts, *map(host_of, downloads)), files=files, notices=urls.notices)
 
 
 def bundler_route(asked: Asked) -> Route:
@@ -267,6 +244,34 @@ def composer_route(asked: Asked) -> Route:
     return Route(urls.hosts, {"COMPOSER_HOME": COMPOSER_HOME}, files, urls.notices)
 
 
+def hex_route(asked: Asked) -> Route:
+    """Return the way for Hex, and for Mix, which installs Hex itself."""
+    options = asked.options
+    mirror = next((name for name in _HEX_MIRRORS if options.get(name)), "")
+    builds = options.get(_HEX_BUILDS, "")
+    urls = asked.urls(options.get(mirror, ""), [builds] * bool(builds))
+    env = {k: url for k, url in _some(options, mirror, _HEX_BUILDS).items() if url in urls.usable}
+    return Route(urls.hosts, env, notices=urls.notices)
+
+
+def nuget_route(asked: Asked) -> Route:
+    """Return the way for .NET to the sources of this machine's NuGet."""
+    options = asked.options
+    sources = {k.removeprefix("source."): u for k, u in options.items() if k.startswith("source.")}
+    secret = [u.partition(":")[2] for k, u in sources.items() if f"password.{k}" in options]
+    urls = asked.urls(next(iter(sources.values()), ""), sources.values(), secret)
+    used = {name: url for name, url in sources.items() if url in urls.usable}
+    if not used:
+        return Route(urls.hosts, notices=urls.notices)
+    config = Element("configuration")
+    within = SubElement(config, "packageSources")
+    SubElement(within, "clear")
+    for name, url in used.items():
+        plain = {"allowInsecureConnections": "true"} if url.startswith("http:") else {}
+        SubElement(within, "add", {"key": name, "value": url, **plain})
+    return Route(urls.hosts, files={NUGET_CONFIG: tostring(config)}, notices=urls.notices)
+
+
 def _some(options: Mapping[str, str], *names: str) -> dict[str, str]:
     return {name: options[name] for name in names if name in options}
 
@@ -277,6 +282,7 @@ def _unfolded(key: str) -> str:
     return name.replace("___", "-").replace("__", ".")
 
 
-def _host(url: str) -> str:
+def host_of(url: str) -> str:
+    """Return the host of a URL with its port."""
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}"

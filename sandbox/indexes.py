@@ -8,13 +8,14 @@ import json
 import re
 import ssl
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
-from urllib.request import HTTPSHandler, ProxyHandler, build_opener
+from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from contracts.json import as_mapping
 from contracts.sandbox import Command, Sandbox
@@ -26,10 +27,12 @@ from sandbox.index_routes import (
     cargo_route,
     composer_route,
     go_route,
-    maven_route,
+    hex_route,
     npm_route,
+    nuget_route,
     pip_route,
 )
+from sandbox.jvm_routes import gradle_route, maven_route
 
 _ASK_S = 60.0
 _FETCH_S = 15.0
@@ -91,6 +94,22 @@ _INDEXES: Mapping[str, _Index] = {
         ),
         maven_route,
     ),
+    # First where the wrapper gets Gradle itself from, then repositories of libraries and plugins.
+    "gradle": _Index(
+        "gradle",
+        (
+            *_CLEAN, "python3", "-I", "-c",
+            "import glob, re, zipfile;"
+            "read = lambda jar, name: re.findall('https://[a-z./-]+[0-9]?', zipfile.ZipFile("
+            "glob.glob('/usr/share/java/' + jar)[0]).read('org/gradle/' + name).decode('latin-1'));"
+            "print(min(read('gradle-core-[0-9]*.jar', 'util/DistributionLocator.class'), key=len),"
+            " *(url.replace('//plugins.', end) for url in read("
+            "'gradle-dependency-management-[0-9]*.jar', 'api/internal/artifacts/repositories/'"
+            " 'DefaultBaseRepositoryFactory.class')"
+            " for end in ('//plugins.', '//plugins-artifacts.')))",
+        ),
+        gradle_route,
+    ),
     "ruby": _Index(
         "bundler",
         (
@@ -112,6 +131,25 @@ _INDEXES: Mapping[str, _Index] = {
             " echo \"https://api.$d\", PHP_EOL, \"https://codeload.$d\", PHP_EOL;",
         ),
         composer_route,
+    ),
+    # Newer Elixir gets Hex itself from a host of its own.
+    "elixir": _Index(
+        "hex",
+        (
+            *_CLEAN, "elixir", "-e",
+            "own = if Code.ensure_loaded?(Mix.Hex) and function_exported?(Mix.Hex, :mirror, 0),"
+            " do: Mix.Hex.mirror(), else: Mix.Hex.url();"
+            " IO.puts([own, ?\n, String.replace(own, \"//builds.\", \"//repo.\")])",
+        ),
+        hex_route,
+    ),
+    "dotnet": _Index(
+        "nuget",
+        (
+            *_CLEAN, "DOTNET_NOLOGO=1", "sh", "-c",
+            "d=$(mktemp -d); HOME=$d DOTNET_CLI_HOME=$d dotnet nuget list source; rm -r $d",
+        ),
+        nuget_route,
     ),
 }  # fmt: skip
 INDEXES = frozenset(_INDEXES)
@@ -144,6 +182,7 @@ def find_route(names: Collection[str], clients: ClientSettings, sandbox: Sandbox
             clients.options.get(index.client, {}),
             partial(_default_urls, index, sandbox),
             partial(_download_url, clients),
+            partial(_redirects, clients),
         )
         route = route.joined(index.route(asked))
     if any(path.startswith("~/") for path in route.files):
@@ -167,12 +206,24 @@ def _default_urls(index: _Index, sandbox: Sandbox) -> tuple[str, ...]:
 
 def _download_url(clients: ClientSettings, config: str) -> str:
     """Return where cargo downloads crates, which only the index itself tells; empty if unknown."""
-    context = ssl.create_default_context()
-    if trusted := certificates(clients.certificates):
-        context.load_verify_locations(cadata=trusted.decode())
-    opener = build_opener(ProxyHandler(dict(clients.proxies)), HTTPSHandler(context=context))
     try:
-        with opener.open(config, timeout=_FETCH_S) as answer:
+        with _opener(clients).open(config, timeout=_FETCH_S) as answer:
             return str(as_mapping(json.loads(answer.read(_MOST_BYTES))).get("dl", ""))
     except (OSError, HTTPException, ValueError, RecursionError):  # URLError is an OSError
         return ""
+
+
+def _redirects(clients: ClientSettings, url: str) -> tuple[str, ...]:
+    """Return the URLs that a URL of a package index leads to, as far as they can be followed."""
+    request = Request(url, method="HEAD")  # noqa: S310 - a client in the image told it
+    with suppress(OSError, HTTPException, ValueError):
+        _opener(clients).open(request, timeout=_FETCH_S).close()
+    return tuple(vars(request).get("redirect_dict", ()))  # where urllib notes its redirects
+
+
+def _opener(clients: ClientSettings) -> OpenerDirector:
+    """Return the way of this machine's own clients to an index."""
+    context = ssl.create_default_context()
+    if trusted := certificates(clients.certificates):
+        context.load_verify_locations(cadata=trusted.decode())
+    return build_opener(ProxyHandler(dict(clients.proxies)), HTTPSHandler(context=context))

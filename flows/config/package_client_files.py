@@ -1,4 +1,4 @@
-"""The settings files of cargo, Go, Maven, Bundler and Composer, read as options by name.
+"""The settings files of package clients other than pip and npm, read as options by name.
 
 A file that cannot be read is left out.
 """
@@ -19,6 +19,8 @@ Options = Iterator[tuple[str, str]]
 """Names and values, those that count more later."""
 
 _CARGO_INDEX = re.compile(r"CARGO_REGISTRIES_(\w+)_(INDEX|TOKEN)")
+_INIT_URL = re.compile(r"https?://[^\s'\"]+")
+_HEX_OPTION = re.compile(r"\b(trusted_)?mirror_url\s*,\s*<<\"([^\"]*)\"")
 _SECRETS = ("http-basic", "bearer", "github-oauth", "gitlab-token")
 
 
@@ -46,11 +48,7 @@ def go_options(env: Mapping[str, str]) -> Options:
 def maven_options(env: Mapping[str, str]) -> Options:
     """Yield `mirror.ID.url`, `mirror.ID.mirrorOf`, and `server.ID` where there is a password."""
     for folder in ("/etc/maven", f"{env.get('MAVEN_HOME') or '/usr/share/maven'}/conf", "~/.m2"):
-        text = re.sub(r"\sxmlns=[\"'][^\"']*[\"']", "", _text(folder, "settings.xml"), count=1)
-        try:
-            settings = ElementTree.fromstring(text)  # noqa: S314 - a file of this machine's user
-        except ElementTree.ParseError:
-            continue
+        settings = _xml(_text(folder, "settings.xml"))
         for mirror in settings.iterfind("mirrors/mirror"):
             name = mirror.findtext("id", "").strip()
             if mirror.findtext("blocked", "").strip() != "true":
@@ -58,6 +56,38 @@ def maven_options(env: Mapping[str, str]) -> Options:
                     yield f"mirror.{name}.{field}", mirror.findtext(field, "").strip()
         for server in settings.iterfind("servers/server"):
             yield f"server.{server.findtext('id', '').strip()}", "has a password"
+
+
+def gradle_options(env: Mapping[str, str]) -> Options:
+    """Yield the `repositories` of init scripts, and those `with-password`."""
+    home = Path(env.get("GRADLE_USER_HOME") or "~/.gradle").expanduser()
+    texts = [
+        _text(str(file)) for file in sorted([*home.glob("init.gradle*"), *home.glob("init.d/*")])
+    ]
+    plain = "".join(re.sub(r"/\*[\s\S]*?\*/|(?<!:)//.*", "", text) for text in texts)
+    urls = " ".join(dict.fromkeys(_INIT_URL.findall(plain)))
+    yield "repositories", urls
+    if re.search(r"\b(credentials|password)\b", plain):
+        yield "with-password", urls
+
+
+def hex_options(env: Mapping[str, str]) -> Options:
+    """Yield the mirrors of `hex.config`, then the variables of Hex."""
+    for trusted, url in _HEX_OPTION.findall(_text(env.get("HEX_HOME") or "~/.hex", "hex.config")):
+        yield "HEX_TRUSTED_MIRROR" if trusted else "HEX_MIRROR", url
+    yield from ((name, value) for name, value in env.items() if name.startswith("HEX_") and value)
+
+
+def nuget_options(env: Mapping[str, str]) -> Options:
+    """Yield `source.NAME` and `password.NAME` of the user's NuGet; a disabled source is none."""
+    config = _xml(_text(env.get("DOTNET_CLI_HOME") or "~", ".nuget/NuGet/NuGet.Config"))
+    off = {one.get("key") for one in config.iterfind("disabledPackageSources/add[@value='true']")}
+    for source in config.iterfind("packageSources/add"):
+        name = source.get("key", "")
+        if name not in off:
+            yield f"source.{name}", source.get("value", "")
+    for one in config.iterfind("packageSourceCredentials/*"):
+        yield f"password.{one.tag.replace('_x0020_', ' ')}", "is there"
 
 
 def bundler_options(env: Mapping[str, str]) -> Options:
@@ -119,6 +149,15 @@ def _words(table: Mapping[str, object]) -> Options:
     for name, value in table.items():
         if isinstance(value, str | bool):
             yield str(name), value if isinstance(value, str) else str(value).lower()
+
+
+def _xml(text: str) -> ElementTree.Element:
+    """Return the top element, without a namespace; an empty one if the text is no XML."""
+    plain = re.sub(r"\sxmlns=[\"'][^\"']*[\"']", "", text.lstrip("\ufeff"), count=1)
+    try:
+        return ElementTree.fromstring(plain)  # noqa: S314 - a file of this machine's user
+    except ElementTree.ParseError:
+        return ElementTree.Element("none")
 
 
 def _yaml(file: str) -> Mapping[str, object]:

@@ -14,7 +14,10 @@ from flows.config.package_client_files import (
     cargo_options,
     composer_options,
     go_options,
+    gradle_options,
+    hex_options,
     maven_options,
+    nuget_options,
 )
 from sandbox.indexes import ClientSettings
 
@@ -23,6 +26,9 @@ _OTHERS = {
     "cargo": cargo_options,
     "go": go_options,
     "maven": maven_options,
+    "gradle": gradle_options,
+    "hex": hex_options,
+    "nuget": nuget_options,
     "bundler": bundler_options,
     "composer": composer_options,
 }

@@ -31,12 +31,13 @@ def detected(files: dict[str, str], *, online: bool = True, **options: str) -> P
         ({"Cargo.toml": "[package]\nname = 'x'\n"}, "rust", "cargo test"),
         ({"Cargo.toml": "[workspace]\nmembers = ['a']\n"}, "rust", "cargo test --workspace"),
         ({"pom.xml": "<project/>"}, "java", "mvn -B -ntp -o test"),
+        ({"pom.xml": "<project/>", "build.gradle": ""}, "java", "mvn -B -ntp -o test"),
         (
             {"build.gradle.kts": "", "gradlew": "", "gradle/wrapper/gradle-wrapper.properties": ""},
-            "java",
+            "gradle",
             "sh ./gradlew --no-daemon --offline test",
         ),
-        ({"build.gradle": ""}, "java", "gradle --no-daemon --offline test"),
+        ({"build.gradle": ""}, "gradle", "gradle --no-daemon --offline test"),
         ({"build.xml": '<project><target name="test"/></project>'}, "ant", "ant test"),
         (
             {"build.xml": '<target name="test"/><property name="javac.source" value="1.3"/>'},

@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,13 @@ from sandbox.indexes import INDEXES, ClientSettings, certificates, find_route
 from sandbox.routes import AllowList, RouteRefused
 from sandbox.scripted import ScriptedSandbox
 from sandbox.upstream import upstream_proxy
+from tests.support.wheel_index import HOST, resolve_here
 
 MIRROR = "https://mirror.example:8443/simple"
 SECRET = "https://ann:hunter2@mirror.example/simple"
 CLIENTS = {
     "python": "pip", "node": "npm", "go": "go", "rust": "cargo", "java": "maven", "ruby": "bundler",
-    "php": "composer",
+    "php": "composer", "gradle": "gradle", "elixir": "hex", "dotnet": "nuget",
 }  # fmt: skip
 
 
@@ -80,6 +82,9 @@ def test_the_registry_of_an_npm_scope_is_used_inside() -> None:
         ),
         ("ruby", {"BUNDLE_MIRROR__ALL": "https://m.example/", "BUNDLE_M__EXAMPLE": "ann:hunter2"}),
         ("php", {"packagist": MIRROR, "http-basic.mirror.example": "is there"}),
+        ("gradle", {"repositories": MIRROR, "with-password": MIRROR}),
+        ("elixir", {"HEX_MIRROR": SECRET}),
+        ("dotnet", {"source.corp": MIRROR, "password.corp": "is there"}),
     ],
 )
 def test_an_index_that_needs_a_password_is_named_and_left_out(
@@ -127,6 +132,51 @@ def test_maven_uses_the_mirror_of_its_central_repository() -> None:
     assert found.hosts == ("mirror.example:8443", "shop.example:443")
     settings = found.files["/home/a/.m2/settings.xml"].decode()
     assert f"<id>all</id><mirrorOf>external:*</mirrorOf><url>{MIRROR}</url>" in settings
+
+
+def test_gradle_uses_the_repositories_of_this_machine_and_the_wrapper_its_distributions() -> None:
+    asked = "https://gradle.example/distributions https://plugins.example/m2"
+    found = route("gradle", printed=asked, repositories=f"{MIRROR} https://shop.example/$1")
+    assert found.hosts == ("gradle.example:443", "mirror.example:8443", "shop.example:443")
+    (script,) = found.files.values()
+    assert script.startswith(f'def mirrors = ["{MIRROR}", "https://shop.example/\\$1"]'.encode())
+
+
+def test_a_host_that_an_index_leads_to_is_opened_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Moved(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302 if self.path.endswith(".zip") else 204)
+            self.send_header("Location", f"http://{HOST}:{server.server_port}/files")
+            self.end_headers()
+
+        do_HEAD = do_GET  # noqa: N815 - the name that http.server looks for
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    resolve_here(monkeypatch)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Moved) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        found = route("gradle", printed=f"http://127.0.0.1:{server.server_port}/distributions")
+        server.shutdown()
+    assert found.hosts[1:] == (f"{HOST}:{server.server_port}",)
+
+
+def test_mix_and_hex_use_the_mirrors_of_this_machine() -> None:
+    mirrors = {"HEX_MIRROR": MIRROR, "HEX_BUILDS_URL": "https://builds.example"}
+    found = route("elixir", **mirrors)
+    assert found.hosts == ("mirror.example:8443", "builds.example:443")
+    assert found.env == mirrors
+
+
+def test_nuget_uses_the_sources_of_this_machine() -> None:
+    found = route("dotnet", **{"source.corp": MIRROR, "source.old": "http://old.example/v3"})
+    assert found.hosts == ("mirror.example:8443", "old.example:80")
+    assert found.files["/home/a/.nuget/NuGet/NuGet.Config"].decode() == (
+        f'<configuration><packageSources><clear /><add key="corp" value="{MIRROR}" />'
+        '<add key="old" value="http://old.example/v3" allowInsecureConnections="true" />'
+        "</packageSources></configuration>"
+    )
 
 
 @pytest.mark.parametrize("key", ["BUNDLE_MIRROR__ALL", "BUNDLE_MIRROR__HTTPS://DEFAULT__EXAMPLE/"])

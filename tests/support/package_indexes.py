@@ -135,6 +135,16 @@ CLIENTS = {
         "mvn -B -ntp validate && mvn -B -o validate",
         artifacts,
     ),
+    "gradle": Client(
+        (".gradle/init.gradle", "allprojects { repositories { maven { url '{url}' } } }\n"),
+        {
+            "build.gradle": "repositories { mavenCentral() }\nconfigurations { some }\n"
+            "dependencies { some 'acme:dep:1.0.0@pom' }\n"
+            "task fetch { doLast { println configurations.some.files } }\n"
+        },
+        "gradle --no-daemon fetch | grep dep-1.0.0.pom",
+        artifacts,
+    ),
     "ruby": Client(
         (".bundle/config", '---\nBUNDLE_MIRROR__ALL: "{url}/"\n'),
         {"Gemfile": 'source "https://elsewhere.example"\ngem "dep"\n'},

@@ -25,11 +25,27 @@ COMPOSER = f"""{{
   "repositories": [{{"type": "composer", "url": "{MIRROR}"}}, {{"packagist": false}}]
 }}"""
 
+GRADLE = f"""// https://comment.example/
+allprojects {{ repositories {{ maven {{ url '{MIRROR}' }} }} }}
+"""
+NUGET = f"""\ufeff<?xml version="1.0" encoding="utf-8"?>
+<configuration>
+  <packageSources>
+    <add key="our own" value="{MIRROR}"/><add key="off" value="http://0.0.0.0/"/>
+  </packageSources>
+  <disabledPackageSources><add key="off" value="true"/></disabledPackageSources>
+  <packageSourceCredentials><our_x0020_own><add key="ClearTextPassword" value="hunter2"/>
+  </our_x0020_own></packageSourceCredentials>
+</configuration>"""
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("CARGO_HOME", "GOENV", "GOPROXY", "GEMRC", "COMPOSER_HOME", "XDG_CONFIG_HOME"):
+    for name in (
+        "CARGO_HOME", "GOENV", "GOPROXY", "GEMRC", "COMPOSER_HOME", "XDG_CONFIG_HOME",
+        "GRADLE_USER_HOME", "HEX_HOME", "HEX_MIRROR", "DOTNET_CLI_HOME",
+    ):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -90,6 +106,25 @@ def options(client: str, files: Mapping[str, str], home: Path) -> Mapping[str, s
             '{"http-basic": {"mirror.example": {"username": "ann", "password": "hunter2"}}}',
             {"http-basic.mirror.example": "is there"},
         ),
+        ("gradle", ".gradle/init.d/corp.gradle", GRADLE, {"repositories": MIRROR}),
+        (
+            "gradle",
+            ".gradle/init.gradle.kts",
+            f'maven {{ setUrl("{MIRROR}"); credentials {{ password = "hunter2" }} }}',
+            {"repositories": MIRROR, "with-password": MIRROR},
+        ),
+        (
+            "hex",
+            ".hex/hex.config",
+            f'{{mirror_url,<<"{MIRROR}">>}}.\n{{api_key,<<"hunter2">>}}.\n',
+            {"HEX_MIRROR": MIRROR},
+        ),
+        (
+            "nuget",
+            ".nuget/NuGet/NuGet.Config",
+            NUGET,
+            {"source.our own": MIRROR, "password.our own": "is there"},
+        ),
     ],
 )
 def test_the_settings_of_a_client_are_read(
@@ -98,6 +133,7 @@ def test_the_settings_of_a_client_are_read(
     found = options(client, {file: text}, home)
     assert {name: found.get(name) for name in expected} == expected
     assert "http://0.0.0.0/" not in found.values()
+    assert "hunter2" not in found.values() or client == "cargo"
 
 
 @pytest.mark.parametrize(
@@ -107,6 +143,7 @@ def test_the_settings_of_a_client_are_read(
         ("CARGO_REGISTRIES_CORP_INDEX", f"sparse+{MIRROR}", "cargo", "registries.corp.index"),
         ("BUNDLE_MIRROR__ALL", MIRROR, "bundler", "BUNDLE_MIRROR__ALL"),
         ("PIP_INDEX_URL", MIRROR, "pip", "index-url"),
+        ("HEX_MIRROR", MIRROR, "hex", "HEX_MIRROR"),
     ],
 )
 def test_variables_of_a_client_count_too(
@@ -124,6 +161,8 @@ def test_variables_of_a_client_count_too(
         ("maven", ".m2/settings.xml"),
         ("bundler", ".bundle/config"),
         ("composer", ".config/composer/config.json"),
+        ("hex", ".hex/hex.config"),
+        ("nuget", ".nuget/NuGet/NuGet.Config"),
     ],
 )
 def test_a_broken_file_is_left_out(client: str, file: str, home: Path) -> None:
