@@ -1,7 +1,8 @@
 """Files of git LFS: what the user's clone has of them goes into the sandbox.
 
-Nothing is downloaded. Inside, a filter of git puts the content in the place of the pointer at each
-checkout, and takes it for the pointer again when it is committed unchanged.
+For a repository at a URL, the user's own git-lfs fetches them on the host. Inside, a filter of git
+puts the content in the place of the pointer at each checkout, and takes it for the pointer again
+when it is committed unchanged.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import re
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 
@@ -49,12 +51,21 @@ class LfsFile:
 
 
 def find_lfs_files(
-    repository: Repository, commit: str, source: Path | None
+    repository: Repository, commit: str, source: Path | None, address: str
 ) -> tuple[tuple[LfsFile, ...], tuple[str, ...]]:
-    """Return the LFS files of a commit that the user's clone has, and a notice about the others."""
-    found: list[LfsFile] = []
+    """Return the LFS files of a commit that can be had, and a notice about the others.
+
+    They are taken from the user's clone; for a URL (no `source`) they are fetched from its
+    `address` into our repository.
+    """
     pointers = _pointers(repository, commit) if _uses_lfs(repository, commit) else {}
-    folder = _lfs_folder(source) if pointers and source else None
+    if not pointers:
+        return (), ()
+    advice = "`git lfs pull` in your clone fetches them"
+    if source is None:
+        advice = _fetch(repository, commit, address, sum(int(one[2]) for one in pointers.values()))
+    found: list[LfsFile] = []
+    folder = _lfs_folder(source or Path(repository.working_dir))
     size = 0
     for path, pointer in pointers.items():
         oid, length = pointer[1].decode(), int(pointer[2])
@@ -62,14 +73,22 @@ def find_lfs_files(
         if place is not None and place.is_file() and size + length <= LFS_LIMIT:
             size += length
             found.append(LfsFile(path=path, oid=oid, pointer=pointer[0].decode(), place=place))
+            if source is None:
+                os.utime(place)  # `remove_lfs_files` reads this time
     if len(found) == len(pointers):
         return tuple(found), ()
     missing = len(pointers) - len(found)
     return tuple(found), (
         f"{missing} of {len(pointers)} git LFS files are not fetched, the run sees their pointer "
-        f"files: `git lfs pull` in your clone fetches them, and up to {LFS_LIMIT >> 20} MiB come "
-        "along",
+        f"files (at most {LFS_LIMIT >> 20} MiB come along): {advice}",
     )
+
+
+def remove_lfs_files(bare: Path, before: datetime) -> None:
+    """Remove LFS files of one of our bare repositories that no run used since `before`."""
+    for file in bare.glob("lfs/objects/*/*/*"):
+        if file.stat().st_mtime < before.timestamp():
+            file.unlink(missing_ok=True)
 
 
 def put_lfs_files(sandbox: Sandbox, files: Collection[LfsFile]) -> None:
@@ -103,6 +122,24 @@ def _pointers(repository: Repository, commit: str) -> "dict[str, re.Match[bytes]
             found[path] = pointer
         answer.readline()
     return found
+
+
+def _fetch(repository: Repository, commit: str, address: str, size: int) -> str:
+    """Fetch the LFS files of a commit from its URL into our repository; return why not, if so."""
+    if size > LFS_LIMIT:
+        return f"they have {size >> 20} MiB"
+    is_web = address.startswith(("https://", "http://"))
+    server = f"{address.rstrip('/').removesuffix('.git')}.git/info/lfs" if is_web else address
+    git = RuledGit(Path(repository.working_dir), USERS)
+    # Else `.lfsconfig`, a file of the repository, could send the user's credentials elsewhere.
+    remote = [f"remote.origin.url={address}", f"lfs.url={server}"]
+    try:
+        git(c=remote).lfs("fetch", "origin", commit)
+    except GitFailed as error:
+        if "is not a git command" in str(error):
+            return "git-lfs is not installed on this machine"
+        return str(error)
+    return "their server does not have them"
 
 
 def _lfs_folder(source: Path) -> Path | None:

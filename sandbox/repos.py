@@ -108,7 +108,7 @@ def fetch_base(
     bare, tag_notices = _fetch(source, store)
     with our_repository(bare) as repository:
         forked_at = source.forked_at or _forked_at(repository, source)
-        lfs, missing = find_lfs_files(repository, source.commit, source.path)
+        lfs, missing = find_lfs_files(repository, source.commit, source.path, source.address)
     submodules, absent = _fetch_submodules(bare, source, store)
     if main is not None and forked_at is None:
         raise RepoInvalid(f"{main!r} has no commit in common with {ref or 'HEAD'!r}")
@@ -140,7 +140,7 @@ def fetch_newer_base(base: BaseCommit, address: str, branch: str) -> BaseCommit:
     with _locked(base.bare.parent, base.bare.name):
         _fetch_commit(base.bare, source, source.commit)
     with our_repository(base.bare) as repository:
-        lfs, _ = find_lfs_files(repository, source.commit, base.path)
+        lfs, _ = find_lfs_files(repository, source.commit, base.path, source.address)
     return replace(base, commit=source.commit, lfs=lfs)
 
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what some tests need beside Python, where root has apt: Chromium (without it the set-up
-# ends with exit code 3), PostgreSQL, Redis, Podman and gVisor (tests of those are skipped without
-# them).
+# ends with exit code 3), PostgreSQL, Redis, Podman, gVisor and git-lfs (tests of those are skipped
+# without them).
 set -uo pipefail
 
 can_install() { [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; }
@@ -30,4 +30,7 @@ if ! has_services && can_install; then
 fi
 if ! has_engines && can_install; then
     install --no-install-recommends podman runsc || true
+fi
+if ! command -v git-lfs > /dev/null && can_install; then
+    install git-lfs || true
 fi

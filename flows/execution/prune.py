@@ -1,6 +1,6 @@
-"""Removes old refs from Harness's bare repositories.
+"""Removes old refs and git LFS files from Harness's bare repositories.
 
-These are branches of agents that lost a competition, and base commits of runs.
+The refs are branches of agents that lost a competition, and base commits of runs.
 """
 
 from datetime import datetime
@@ -11,6 +11,7 @@ from flows.config.settings import Settings
 from flows.runs.checkpoint import bases_needed
 from flows.runs.runs import try_read_record
 from sandbox.branches import Branch, collect_garbage, list_branches, remove_branch
+from sandbox.lfs import remove_lfs_files
 from sandbox.repos import remove_base, unused_bases
 
 
@@ -49,6 +50,7 @@ def prune(
                     remove_base(bare, commit)
         if not dry_run:
             collect_garbage(bare)
+            remove_lfs_files(bare, before)
     return tuple(found)
 
 

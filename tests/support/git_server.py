@@ -1,5 +1,6 @@
-"""A bare repository behind HTTP that asks for a name and a password: git's own backend."""
+"""Bare repositories behind HTTP that asks for a name and a password: git's own backend, and LFS."""
 
+import json
 import os
 import subprocess
 import threading
@@ -12,7 +13,10 @@ from pathlib import Path
 
 @contextmanager
 def git_server(folder: Path, *, user: str, password: str) -> Iterator[str]:
-    """Serves the repositories in the folder to whoever knows the password; gives host:port."""
+    """Serves the repositories in the folder to whoever knows the password; gives host:port.
+
+    Their git LFS files are what lies in the folder `lfs` of each, by object id.
+    """
     wanted = f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
 
     class Handler(BaseHTTPRequestHandler):
@@ -32,6 +36,10 @@ def git_server(folder: Path, *, user: str, password: str) -> Iterator[str]:
                 self.end_headers()
                 return
             path, _, query = self.path.partition("?")
+            place, is_lfs, rest = path.partition("/info/lfs/objects/")
+            if is_lfs:
+                self._serve_lfs(folder / place.lstrip("/") / "lfs", rest, body)
+                return
             env = {
                 "PATH": os.environ["PATH"],
                 "GIT_PROJECT_ROOT": str(folder),
@@ -56,6 +64,23 @@ def git_server(folder: Path, *, user: str, password: str) -> Iterator[str]:
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
+
+        def _serve_lfs(self, files: Path, rest: str, body: bytes) -> None:
+            if rest == "batch":
+                asked = json.loads(body)["objects"]
+                known = [one for one in asked if (files / one["oid"]).exists()]
+                here = f"http://{self.headers['Host']}{self.path.removesuffix('batch')}"
+                objects = [
+                    {**one, "actions": {"download": {"href": f"{here}{one['oid']}"}}}
+                    for one in known
+                ] + [{**one, "error": {"code": 404}} for one in asked if one not in known]
+                answer, kind = json.dumps({"objects": objects}).encode(), "vnd.git-lfs+json"
+            else:
+                answer, kind = (files / rest).read_bytes(), "octet-stream"
+            self.send_response(200)
+            self.send_header("Content-Type", f"application/{kind}")
+            self.end_headers()
+            self.wfile.write(answer)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
