@@ -1,8 +1,11 @@
 """Projects of many ecosystems are recognised by their files, with the packages that they need."""
 
+import shlex
+
 import pytest
 
 from contracts.errors import BadInput, OptionInvalid
+from contracts.sandbox import Command
 from nodes.projects.ecosystems import ecosystems, package_of
 from nodes.projects.find import detect, find_project
 from nodes.projects.types import Project, ProjectFiles
@@ -63,6 +66,18 @@ def test_the_ecosystem_is_recognised_by_its_files(
 ) -> None:
     found = detected(files)
     assert (found.kind, " ".join(found.test or ())) == (kind, test)
+
+
+@pytest.mark.parametrize(("cached", "asked"), [({}, ""), ({"vendor/cache/dep.gem": ""}, "asked")])
+def test_without_its_index_bundler_is_asked_only_for_gems_of_the_repository(
+    cached: dict[str, str], asked: str, sandbox: ScriptedSandbox
+) -> None:
+    write(sandbox, {"Gemfile": "gem 'dep'\n", "bin/bundle": "#!/bin/sh\necho asked\n", **cached})
+    install = detected({"Gemfile": "", "spec/a_spec.rb": ""}, online=False).install
+    assert install is not None
+    line = f'chmod +x bin/bundle; PATH="$PWD/bin:$PATH" {shlex.join(install)}'
+    done = sandbox.exec(Command(argv=("sh", "-c", line)))
+    assert (done.ok, done.text.strip()) == (True, asked)
 
 
 @pytest.mark.parametrize(
