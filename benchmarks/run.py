@@ -19,6 +19,7 @@ from benchmarks.agents import rows as agents
 from benchmarks.busy import COUNT, busy
 from benchmarks.chaos import rows as chaos
 from benchmarks.events import rows as events
+from benchmarks.field import beside as field
 from benchmarks.figures import table
 from benchmarks.gateway import rows as gateway
 from benchmarks.learning import rows as learning
@@ -44,6 +45,7 @@ PARTS: Mapping[str, Rows] = {
     "pages": pages.rows,
     "operate": operate.rows,
     "chaos": chaos.rows,
+    "field": field.rows,
 }
 
 LOADED: Mapping[str, Rows] = {"sandbox": sandbox.loaded_rows, "events": events.rows}

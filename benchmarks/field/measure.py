@@ -1,6 +1,7 @@
 """One run of `harness run fix-tests` on a project, with an agent that knows the fix."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -104,14 +105,17 @@ def _test_command(report: RunReport | None) -> str:
     return next((line.removeprefix("test: ") for line in lines if line.startswith("test: ")), "")
 
 
-def _fix(project: FieldProject) -> str:
-    """Return the replies of an agent that knows the fix."""
+def fix_program(project: FieldProject) -> str:
+    """Return the shell line of an agent that knows the fix."""
     program = (
         "import pathlib, sys; p = pathlib.Path(sys.argv[1]); "
         "p.write_text(p.read_text().replace(sys.argv[2], sys.argv[3], 1))"
     )
-    words = ("python3", "-c", program, project.file, project.wrong, project.right)
-    quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
-    call = {"function": {"name": "bash", "arguments": {"command": quoted}}}
+    return shlex.join(("python3", "-c", program, project.file, project.wrong, project.right))
+
+
+def _fix(project: FieldProject) -> str:
+    """Return the replies of an agent that knows the fix."""
+    call = {"function": {"name": "bash", "arguments": {"command": fix_program(project)}}}
     replies = ({"content": "The bug is here.", "tool_calls": [call]}, {"content": "Fixed."})
     return "".join(json.dumps(reply) + "\n" for reply in replies)
