@@ -94,11 +94,12 @@ def _launch(row: AgentRow, context: LaunchContext) -> LaunchCommand:
     def filled(texts: Mapping[str, str]) -> dict[str, str]:
         return {name: Template(text).substitute(known) for name, text in texts.items()}
 
+    files = {f"{context.home}/{name}": text for name, text in filled(row.files).items()}
     return LaunchCommand(
         argv=row.command,
         env=filled(row.env),
         stdin=context.input,
-        files={f"{context.home}/{name}": text for name, text in filled(row.files).items()},
+        files={**files, **(context.tool_files() if row.tool_commands else {})},
     )
 
 
@@ -185,11 +186,12 @@ class AcpDialogue:
             self._failure = f"{self._name} failed: {one_line(self._activity.output, 300)}"
 
     def _mcp_servers(self) -> list[HttpMcpServer]:
-        toolbox = self._context.toolbox
-        if toolbox is None:
+        context = self._context
+        if context.toolbox is None or self._row.tool_commands:
             return []
-        bearer = HttpHeader(name="Authorization", value=f"Bearer {toolbox.token}")
-        return [HttpMcpServer(type="http", name=MCP_SERVER_NAME, url=toolbox.url, headers=[bearer])]
+        bearer = HttpHeader(name="Authorization", value=context.mcp_authorization)
+        url = context.mcp_url
+        return [HttpMcpServer(type="http", name=MCP_SERVER_NAME, url=url, headers=[bearer])]
 
     def _continue(self, answer: Event) -> None:
         """Go on with the dialogue after the answer to the last request; at its end, hang up."""

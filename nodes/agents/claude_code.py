@@ -6,6 +6,7 @@ too, but it lacks the tools Write, Grep and Glob. Safe mode disables Harness's o
 well; a run that needs the server relies on the other flags.
 """
 
+import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -74,8 +75,14 @@ def _launch(context: LaunchContext) -> LaunchCommand:
             "CLAUDE_CONFIG_DIR": f"{context.home}/config",
         },
         stdin=context.prompt,
-        files={**files, mcp: toolbox.mcp_config()} if toolbox else files,
+        files={**files, mcp: _mcp_config(context)} if toolbox else files,
     )
+
+
+def _mcp_config(context: LaunchContext) -> str:
+    headers = {"Authorization": context.mcp_authorization}
+    server = {"type": "http", "url": context.mcp_url, "headers": headers}
+    return json.dumps({"mcpServers": {MCP_SERVER_NAME: server}})
 
 
 class _StreamJsonParser:

@@ -38,7 +38,7 @@ MCP_SERVER_NAME = "harness"
 """Name of the gateway's MCP server, with all tools of the host. Agents put it into their names."""
 
 _HOME = "/tmp/harness-agent"  # noqa: S108 - in the sandbox, where /tmp is its own
-_PI_EXTENSION = Path(__file__).with_name("pi_tools.js")
+_TOOL_CLIENT = Path(__file__).with_name("host_tools.mjs")
 _RESUMED = (
     "You were interrupted. The files are as they were after your last tool call: go on from there."
 )
@@ -46,30 +46,10 @@ _RESUMED = (
 
 @dataclass(frozen=True, kw_only=True)
 class OfferedTools:
-    """Tools on the host, at the gateway's MCP endpoint as the sandbox sees it."""
+    """Tools on the host, which the sandbox calls at the gateway's MCP endpoint."""
 
     tools: tuple[Tool, ...]
-    url: str
-    token: str
     prompt_section: str
-
-    def mcp_config(self) -> str:
-        """Return the text of a file for Claude Code's `--mcp-config`."""
-        headers = {"Authorization": f"Bearer {self.token}"}
-        server = {"type": "http", "url": self.url, "headers": headers}
-        return json.dumps({"mcpServers": {MCP_SERVER_NAME: server}})
-
-    def pi_files(self, folder: str) -> Mapping[str, str]:
-        """Return the files of an extension that adds the tools to pi, which has no MCP client."""
-        tools = [
-            {"name": t.name, "description": t.description, "parameters": dict(t.parameters)}
-            for t in self.tools
-        ]
-        config = {"url": self.url, "token": self.token, "tools": tools}
-        return {
-            f"{folder}/tools.js": _PI_EXTENSION.read_text(),
-            f"{folder}/tools.json": json.dumps(config),
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +85,33 @@ class LaunchContext:
         """The text to append to the agent's own system prompt."""
         section = self.toolbox.prompt_section if self.toolbox else ""
         return "\n".join(part for part in (self.task.system, section) if part)
+
+    @property
+    def mcp_url(self) -> str:
+        """The gateway's MCP endpoint with the tools of the host."""
+        return f"{self.url}/mcp"
+
+    @property
+    def mcp_authorization(self) -> str:
+        """The header `Authorization` for this endpoint."""
+        return f"Bearer {self.token}"
+
+    def tool_files(self) -> Mapping[str, str]:
+        """Return files of `home` by which an agent without MCP servers calls tools of the host."""
+        tools = [
+            {
+                "name": t.name,
+                "description": t.description,
+                "parametersJsonSchema": dict(t.parameters),
+            }
+            for t in (self.toolbox.tools if self.toolbox else ())
+        ]
+        gateway = {"url": self.mcp_url, "authorization": self.mcp_authorization}
+        return {
+            f"{self.home}/tools.json": json.dumps(tools),
+            f"{self.home}/gateway.json": json.dumps(gateway),
+            f"{self.home}/{_TOOL_CLIENT.name}": _TOOL_CLIENT.read_text(),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,25 +193,22 @@ class _AgentRun:
         return None if limit_s is None else limit_s - self.before.elapsed_s
 
     def launch_context(self, port: int) -> LaunchContext:
-        url = f"http://127.0.0.1:{port}"
         return LaunchContext(
             task=self.task,
             token=self.access.token,
-            url=url,
+            url=f"http://127.0.0.1:{port}",
             home=self.home,
             session=self.before.session,
             work_dir=self.sandbox.work_dir,
-            toolbox=self._offered_tools(f"{url}/mcp"),
+            toolbox=self._offered_tools(),
         )
 
-    def _offered_tools(self, url: str) -> OfferedTools | None:
+    def _offered_tools(self) -> OfferedTools | None:
         box, task = self.toolbox, self.task
         if box is None:
             return None
         section = box.prompt_section(task.node, task.prompt)
-        return OfferedTools(
-            tools=box.tools, url=url, token=self.access.token, prompt_section=section
-        )
+        return OfferedTools(tools=box.tools, prompt_section=section)
 
     def is_current(self) -> bool:
         """Return True if all calls of the model have ended. The gateway sees new calls first."""

@@ -44,13 +44,13 @@ def _launch(context: LaunchContext) -> LaunchCommand:
     files = {
         f"{config}/models.json": _models(context),
         **({system: context.system} if context.system else {}),
-        **(toolbox.pi_files(context.home) if toolbox else {}),
+        **(context.tool_files() if toolbox else {}),
     }
     return LaunchCommand(
         argv=("pi", *_FLAGS, "--provider", _PROVIDER, "--model", _MODEL)
         + ("--session-dir", f"{context.home}/sessions", "--session-id", context.session)
         + (("--tools", tools) if tools else ("--no-tools",))
-        + (("--extension", f"{context.home}/tools.js") if toolbox else ())
+        + (("--extension", f"{context.home}/host_tools.mjs") if toolbox else ())
         + (("--append-system-prompt", system) if context.system else ()),
         env={"PI_CODING_AGENT_DIR": config, "PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
         stdin=context.prompt,

@@ -49,6 +49,9 @@ class AgentRow(BaseModel, frozen=True, extra="forbid"):
     """Its tools, each with its word of `allowed_tools.py`. The guard denies all other tools."""
     host_tool: str = Field(default="$tool", pattern=r"^([\w-]*\$tool)?$")
     """Name that it gives to the tool `$tool` of the host. Empty: it cannot be given such tools."""
+    tool_commands: bool = False
+    """It is given tools of the host as commands, not as an MCP server: `$home/tools.json` declares
+    them, and `node $home/host_tools.mjs NAME` calls one, with its arguments on standard input."""
     command: tuple[str, ...] = ()
     env: Mapping[str, AgentText] = Field(default_factory=dict)
     files: Mapping[str, AgentText] = Field(default_factory=dict)

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from contracts.agents import AGENTS
 from contracts.model_access import GuardBounds
 from contracts.run import DecisionCounts
 from contracts.tool import Toolbox
@@ -21,7 +22,6 @@ from tests.support.hostile import inside
 from tests.support.mcp_server import settings_text
 
 pytestmark = pytest.mark.docker
-AGENTS = ("native", "claude-code", "codex", "opencode", "pi")
 ALLOWED = ("read", "shell", "mcp(tracker:get_*)", "mcp(tracker:create_issue)")
 BOUNDS = GuardBounds(taint=("repo:x", "mcp:tracker"), effects={"tracker:get_issue": "read"})
 
@@ -62,6 +62,7 @@ def test_an_agent_calls_a_tool_that_is_declared_read(
     )
     assert result.error is None
     assert result.decisions == DecisionCounts(allowed=1)
+    assert "tracker__get_issue" in str(bench.events("request")[0]["tools"])
     told = str(bench.events("result")[0]["text"]).replace("\\", "")  # codex quotes it as JSON
     assert 'get_issue {"number": 7}' in told
     assert [event["verdict"] for event in bench.events("decision")] == ["allowed"]

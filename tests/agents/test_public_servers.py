@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from contracts.agents import AGENTS
 from contracts.model_access import GuardBounds
 from contracts.run import DecisionCounts
 from contracts.tool import Toolbox
@@ -78,7 +79,7 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
             yield found
 
 
-@pytest.mark.parametrize("agent", ["native", "claude-code", "codex", "opencode", "pi"])
+@pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_uses_five_public_servers(bench: Bench, box: Toolbox, agent: str) -> None:
     prefix, calls = agent_rows()[agent].host_prefix, calls_of(agent)
     declared = {f"{s}:{tool}": e for s, tools in EFFECTS.items() for tool, e in tools.items()}
