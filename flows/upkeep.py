@@ -7,6 +7,7 @@ from prefect.settings import get_current_settings
 
 from flows.config.memory import load_memory_settings
 from flows.config.settings import load_settings
+from flows.execution.dependencies import RunDependencies
 from flows.execution.end_state import set_recorded_states
 from flows.execution.kept_runs import commented_runs
 from flows.execution.reconcile import reconcile_lost_runs
@@ -25,8 +26,8 @@ from sandbox.reap import reap
 
 @flow(name="reap-sandboxes")
 def reap_sandboxes() -> None:
-    """Finish runs and plans that were cancelled while they waited, record killed runs, and remove
-    leftover containers and snapshots.
+    """Finish runs and plans that were cancelled while they waited, record killed runs, answer
+    comments, and remove leftover containers and snapshots.
     """
     settings = load_settings()
     tools = build_dependencies(settings)
@@ -38,6 +39,7 @@ def reap_sandboxes() -> None:
         get_run_logger().info("%d flow runs got their state after an outage", late)
     with plan_dependencies(settings) as deps:
         get_run_logger().info("%d waiting plans were cancelled", cancel_waiting_plans(deps))
+    _answer_comments(tools)
     reaped = reap(docker_engine(), sandbox_owner(settings))
     get_run_logger().info(
         "removed %d containers and %d snapshots", len(reaped.containers), len(reaped.snapshots)
@@ -46,9 +48,15 @@ def reap_sandboxes() -> None:
 
 @flow(name="answer-comments")
 def answer_comments() -> None:
-    """Let runs go on whose pull requests have comments that ask for something."""
+    """Let runs go on whose pull requests have comments that ask for something. Webhooks start it;
+    `reap-sandboxes` does the same on its schedule.
+    """
+    _answer_comments(build_dependencies(load_settings()))
+
+
+def _answer_comments(tools: RunDependencies) -> None:
     api = str(get_current_settings().api.url)
-    for run_id, flow_run in commented_runs(build_dependencies(load_settings())):
+    for run_id, flow_run in commented_runs(tools):
         goes_on = go_on_after_end(api, flow_run)
         word = "goes on" if goes_on else f"needs `harness runs resume {run_id}` to go on"
         get_run_logger().info("run %s %s: its pull request has a comment", run_id, word)

@@ -29,7 +29,7 @@ from providers.trajectory import event_line, read_trajectory
 
 Look = Literal["none", "started", "waits"]
 
-DEPLOYMENT = "curate-run"
+DEPLOYMENT = "zz-curate-run"
 
 RATED_WELL = 80
 """Runs with a higher rating are curated without a request."""

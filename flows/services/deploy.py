@@ -27,6 +27,13 @@ UPKEEP_QUEUE = "upkeep"
 JOB_COMMAND = "python -P -m flows.host.run_process"
 """The pool's command for a run. Prefect's own starts three Python processes in a row."""
 
+UPKEEP_PREFIX = "zz-"
+"""Start of the names of upkeep deployments, by which Prefect lists them last. Their flows, and the
+deployments of earlier versions, are named without it."""
+
+_DROPPED_SCHEDULES = {"answer-comments": 300.0}
+"""Intervals of schedules that earlier versions made and that are not taken over."""
+
 _FLOWS = Path(__file__).parents[1]
 
 _Entry = Mapping[str, Any]
@@ -115,7 +122,8 @@ def start_deployment(api: str, name: str, parameters: Mapping[str, object]) -> s
 
     with prefect_client(api) as client:
         try:
-            found = client.read_deployment_by_name(f"{name}/{name}")
+            flow = name.removeprefix(UPKEEP_PREFIX)
+            found = client.read_deployment_by_name(f"{flow}/{name}")
             run = client.create_flow_run_from_deployment(found.id, parameters=dict(parameters))
         except ObjectNotFound as error:
             raise OptionInvalid(f"no deployment {name!r} on {api}") from error
@@ -220,7 +228,8 @@ def _deploy_one(client: "SyncPrefectClient", entry: _Entry, pull: object) -> Dep
         if found := deployment_of(client, flow.name, entry["name"]):
             return _update(client, found, owned)
         try:
-            _create(client, flow, entry, owned)
+            if not _rename(client, flow, entry, owned):
+                _create(client, flow, entry, owned)
             break
         except PrefectHTTPStatusError:  # another home created it, or its queue, at this moment
             if is_last:
@@ -253,6 +262,57 @@ def _create(
         ),
         paused=False,
         enforce_parameter_schema=True,
+    )
+
+
+def _rename(
+    client: "SyncPrefectClient", flow: "Flow[..., Any]", entry: _Entry, owned: dict[str, Any]
+) -> bool:
+    """Replace the deployment that earlier versions named without the prefix; False if none is.
+
+    The new one has all that users set. Prefect can rename no deployment.
+    """
+    from prefect.client.schemas.actions import DeploymentScheduleCreate
+    from prefect.exceptions import ObjectNotFound
+
+    name = entry["name"].removeprefix(UPKEEP_PREFIX)
+    former = deployment_of(client, flow.name, name) if name != entry["name"] else None
+    if former is None:
+        return False
+    limit = former.global_concurrency_limit
+    client.create_deployment(
+        **owned,
+        flow_id=former.flow_id,
+        name=entry["name"],
+        description=former.description,
+        tags=former.tags,
+        parameters=former.parameters,
+        job_variables=former.job_variables,
+        work_pool_name=former.work_pool_name,
+        work_queue_name=former.work_queue_name,
+        schedules=[
+            DeploymentScheduleCreate.model_validate(
+                one.model_dump(include=set(DeploymentScheduleCreate.model_fields))
+            )
+            for one in former.schedules
+            if not _is_dropped(name, one.schedule)
+        ],
+        concurrency_limit=limit.limit if limit else None,
+        concurrency_options=former.concurrency_options,
+        paused=former.paused,
+        enforce_parameter_schema=former.enforce_parameter_schema,
+    )
+    with suppress(ObjectNotFound):  # another home deletes it at this moment
+        client.delete_deployment(former.id)
+    return True
+
+
+def _is_dropped(name: str, schedule: object) -> bool:
+    from prefect.client.schemas.schedules import IntervalSchedule
+
+    interval_s = _DROPPED_SCHEDULES.get(name)
+    return (
+        isinstance(schedule, IntervalSchedule) and schedule.interval.total_seconds() == interval_s
     )
 
 

@@ -29,7 +29,7 @@ from nodes.text import quote_untrusted, strip_control_characters
 OWN_BRANCHES = "harness/"
 """Prefix of branches made by runs. A failed check there starts no run: that would never end."""
 
-ANSWERS = "answer-comments"
+ANSWERS = "zz-answer-comments"
 """Deployment that looks for comments on the pull requests of this home's runs."""
 
 KEEP_S = 90 * 24 * 3600.0

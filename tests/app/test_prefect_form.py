@@ -150,7 +150,7 @@ def test_a_run_is_started_watched_and_read_in_the_prefect_ui(
 
 
 def test_schedules_fire_by_themselves_and_one_without_a_repository_says_so(api: str) -> None:
-    with scheduled(api, "reindex-memory") as whole, scheduled(api, "fix-tests") as without:
+    with scheduled(api, "zz-reindex-memory") as whole, scheduled(api, "fix-tests") as without:
         wait_until(lambda: "COMPLETED" in whole())
         wait_until(lambda: "FAILED" in without())
         assert without()["FAILED"].startswith("no `repo` was given: write it in the form")
@@ -214,7 +214,7 @@ def test_a_run_is_cancelled_in_the_prefect_ui_and_upkeep_waits_for_none(
     api: str, asleep: str, page: Page, tmp_path: Path
 ) -> None:
     completed(
-        api, start_deployment(api, "expire-approvals", {})
+        api, start_deployment(api, "zz-expire-approvals", {})
     )  # while the only place for runs is taken
     page.goto(f"{api.removesuffix('/api')}/runs/flow-run/{asleep}")
     page.get_by_role("button", name="Cancel").click()
@@ -319,7 +319,7 @@ def test_what_an_agent_may_not_do_waits_in_a_form_and_any_decision_goes_on(
     late = waiting(api, run, ".envrc")
     with plan_dependencies(load_settings()) as shop:
         assert replace(shop.approvals, now=lambda: datetime.now(UTC) + timedelta(days=8)).expire()
-    start_deployment(api, "expire-approvals", {})
+    start_deployment(api, "zz-expire-approvals", {})
     wait_until(lambda: state(api, run)["type"] == "FAILED")
     assert state(api, run)["message"].startswith(
         f"nobody decided in time about write_file (approval {late}, until "
@@ -344,7 +344,7 @@ def test_a_waiting_run_that_is_cancelled_in_the_prefect_ui_is_ended_by_upkeep(
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Confirm").click()
     wait_until(lambda: state(api, run)["type"] == "CANCELLED")
-    start_deployment(api, "reap-sandboxes", {})  # its schedule starts it every few minutes
+    start_deployment(api, "zz-reap-sandboxes", {})  # its schedule starts it every few minutes
     wait_until(lambda: read_report(home / "runs", run[-8:]).status == "cancelled")
     with plan_dependencies(load_settings()) as shop:
         assert not shop.approvals.list(run_id=run[-8:], pending=True)

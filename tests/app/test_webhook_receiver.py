@@ -19,6 +19,7 @@ from flows.runs.home import CHECKPOINT, KEPT
 from flows.runs.request import FlowRun
 from flows.runs.run_record import write_record
 from flows.services.check_wait import waiting_until
+from flows.services.deploy import UPKEEP_PREFIX
 from tests.support.flow_runs import a_blueprint
 from tests.support.here import here
 from tests.support.requested import requested
@@ -87,7 +88,9 @@ def failed(check: str) -> dict[str, object]:
 
 def deployed(api: str, name: str, schema: dict[str, object]) -> None:
     """The deployment of a flow of this name, with this form."""
-    flow_id = here().post(f"{api}/flows/", json={"name": name}).json()["id"]
+    flow_id = (
+        here().post(f"{api}/flows/", json={"name": name.removeprefix(UPKEEP_PREFIX)}).json()["id"]
+    )
     made = {"name": name, "flow_id": flow_id, "parameter_openapi_schema": schema}
     here().post(f"{api}/deployments/", json=made).raise_for_status()
 
@@ -194,7 +197,7 @@ def test_a_check_of_github_or_gitea_ends_the_wait_of_its_run(
 def test_a_comment_starts_the_look_for_comments_while_a_run_waits_for_some(
     deliver: Deliver, prefect_api: str, own_home: Path
 ) -> None:
-    deployed(prefect_api, "answer-comments", {"type": "object", "properties": {}})
+    deployed(prefect_api, "zz-answer-comments", {"type": "object", "properties": {}})
     comment = {
         "action": "created",
         "issue": {"number": 1, "pull_request": {"url": "…"}},

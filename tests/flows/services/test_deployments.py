@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
 
 from flows.config.settings import Settings
-from flows.services.deploy import deploy, deployment_names
+from flows.services.deploy import UPKEEP_PREFIX, deploy, deployment_names
 from flows.services.zombies import create_zombie_automations
 
 pytestmark = pytest.mark.prefect
@@ -41,13 +42,20 @@ def server(own_api: str) -> Iterator[httpx.Client]:
 
 
 def read(server: httpx.Client, name: str) -> dict[str, object]:
-    said = server.get(f"/deployments/name/{name}/{name}").raise_for_status().json()
+    flow = name.removeprefix(UPKEEP_PREFIX)
+    said = server.get(f"/deployments/name/{flow}/{name}").raise_for_status().json()
     return {key: value for key, value in said.items() if key not in OURS}
+
+
+def schedules(server: httpx.Client, name: str) -> list[dict[str, Any]]:
+    """What users see of each schedule of the deployment."""
+    found = server.get(f"/deployments/{read(server, name)['id']}/schedules").json()
+    return [{field: one[field] for field in ("schedule", "active", "parameters")} for one in found]
 
 
 def edited(server: httpx.Client, name: str) -> dict[str, object]:
     """The deployment, after a user changed all that a user can."""
-    which = server.get(f"/deployments/name/{name}/{name}").json()["id"]
+    which = read(server, name)["id"]
     server.patch(f"/deployments/{which}", json=EDITS).raise_for_status()
     for one in server.get(f"/deployments/{which}/schedules").json():
         server.delete(f"/deployments/{which}/schedules/{one['id']}").raise_for_status()
@@ -55,7 +63,7 @@ def edited(server: httpx.Client, name: str) -> dict[str, object]:
     return read(server, name)
 
 
-@pytest.mark.parametrize("name", ["fix-tests", "reap-sandboxes"])
+@pytest.mark.parametrize("name", ["fix-tests", "zz-reap-sandboxes"])
 def test_what_users_set_survives_another_home_on_the_same_server(
     own_api: str, server: httpx.Client, name: str
 ) -> None:
@@ -83,6 +91,55 @@ def test_what_users_set_survives_an_upgrade_that_changes_the_form(
     assert read(server, "fix-tests") == users
     after = server.get("/deployments/name/fix-tests/fix-tests").json()
     assert {field: after[field] for field in before} == {field: now[field] for field in before}
+
+
+def made_before(server: httpx.Client, flow: str, seconds: float) -> None:
+    """An upkeep deployment as earlier versions made it."""
+    made = {
+        "name": flow,
+        "flow_id": server.post("/flows/", json={"name": flow}).json()["id"],
+        "entrypoint": f"flows.upkeep.{flow.replace('-', '_')}",
+        "work_pool_name": "harness",
+        "schedules": [{"schedule": {"interval": seconds}}],
+    }
+    server.post("/deployments/", json=made).raise_for_status()
+
+
+def alike(found: dict[str, object]) -> dict[str, object]:
+    """What is the same of a deployment that was made again."""
+    ids = {"id", "name", "created", "schedules", "global_concurrency_limit", "work_queue_id"}
+    return {key: value for key, value in found.items() if key not in ids}
+
+
+def test_an_upkeep_deployment_of_an_earlier_version_gets_its_new_name_and_keeps_what_users_set(
+    own_api: str, server: httpx.Client
+) -> None:
+    deploy(own_api)
+    server.delete(f"/deployments/{read(server, 'zz-prune-memory')['id']}").raise_for_status()
+    made_before(server, "prune-memory", 600)
+    users = edited(server, "prune-memory")
+    before = schedules(server, "prune-memory")
+    assert deploy(own_api).changed
+    assert server.get("/deployments/name/prune-memory/prune-memory").status_code == 404
+    now = read(server, "zz-prune-memory")
+    assert alike(now) == alike(users)
+    assert schedules(server, "zz-prune-memory") == before
+    limit = now["global_concurrency_limit"]
+    assert isinstance(limit, dict)
+    assert limit["limit"] == 2
+    assert not deploy(own_api).changed
+
+
+def test_the_schedule_that_looked_for_comments_is_not_taken_over_and_a_persons_is(
+    own_api: str, server: httpx.Client
+) -> None:
+    for seconds, kept in ((300.0, []), (420.0, [420.0])):
+        deploy(own_api)
+        server.delete(f"/deployments/{read(server, 'zz-answer-comments')['id']}")
+        made_before(server, "answer-comments", seconds)
+        deploy(own_api)
+        found = schedules(server, "zz-answer-comments")
+        assert [one["schedule"]["interval"] for one in found] == kept
 
 
 def test_default_parameters_that_do_not_fit_the_new_form_stay_and_are_named(

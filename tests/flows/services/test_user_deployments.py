@@ -171,7 +171,7 @@ def test_deployments_are_listed_and_removed_except_our_own(
     assert rows["nightly"].schedule == "30 3 * * * Europe/Berlin"
     assert rows["nightly"].repo == "/srv/shop"
     assert "fix-tests" in rows
-    assert "reap-sandboxes" not in rows
+    assert "zz-reap-sandboxes" not in rows
     remove_deployment(own_api, "nightly")
     assert "nightly" not in {row.name for row in list_deployments(own_api)}
     with pytest.raises(OptionInvalid, match="no deployment 'nightly'"):
