@@ -1,14 +1,12 @@
 """The flows of `prefect.yaml` that start runs; `flows/upkeep.py` has the others."""
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 from prefect import State, flow
 from prefect.runtime import flow_run
 
-from blueprints.find import find_blueprint, installed_names, is_markdown, is_name, short_name
+from blueprints.find import find_blueprint, installed_names, is_name, short_name
 from blueprints.library import ci_doctor as _ci_doctor
 from blueprints.library import fix_tests as _fix_tests
 from blueprints.library import implement as _implement
@@ -30,6 +28,7 @@ from flows.orchestration.flow import (
     required_parameters,
     unless_typed,
 )
+from flows.runs.allowed import may_load
 from flows.runs.deployment_request import DeploymentRequest
 from flows.runs.request import RunRequest
 from flows.runs.request_checks import check_request
@@ -113,27 +112,10 @@ def find_allowed_blueprint(ref: str, patterns: Sequence[str], *, repo: str) -> B
         BlueprintNotFound: it does not exist, or no pattern allows the reference.
         BlueprintInvalid: it cannot be loaded, or it lies in `repo`.
     """
-    if not is_name(ref) and not any(_allows(pattern, ref) for pattern in patterns):
+    if not is_name(ref) and not may_load(ref, patterns, ()):
         raise BlueprintNotFound(
             f"this deployment may not load the blueprint {ref!r}. Allowed: "
             f"{', '.join((*installed_names(), *patterns))}. Add it to the setting "
             "`allowed_blueprints`"
         )
     return find_blueprint(ref, repo=repo)
-
-
-def _allows(pattern: str, ref: str) -> bool:
-    if is_markdown(ref):
-        return _path_allows(pattern, ref)
-    wanted, _, wanted_attribute = pattern.rpartition(":")
-    place, _, attribute = ref.rpartition(":")
-    if not fnmatchcase(attribute, wanted_attribute):
-        return False
-    if not place.endswith(".py"):
-        return place == wanted
-    return _path_allows(wanted, place)
-
-
-def _path_allows(pattern: str, place: str) -> bool:
-    path, allowed = Path(place).resolve(), Path(pattern).expanduser()
-    return allowed.is_absolute() and path.match(str(allowed))

@@ -19,6 +19,7 @@ from flows.services.daemons import (
     worker_daemon,
 )
 from flows.services.deploy import deploy
+from flows.services.machines import join, this_machine
 from flows.services.user_deployments import make_configured
 from flows.services.zombies import create_zombie_automations
 from sandbox.reap import reap
@@ -48,7 +49,8 @@ def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple
     Leftovers of dead runs are removed before a worker can start a new sandbox.
 
     Raises:
-        SettingsInvalid: a table [deployments.NAME] cannot be used.
+        SettingsInvalid: a table [deployments.NAME] cannot be used, or this machine is set
+            otherwise than another one that works for the same server.
         Unavailable: one member does not start; the members before it stay up.
     """
     from flows.deployed import configured_deployments  # with prefect: two seconds to import
@@ -66,6 +68,7 @@ def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple
     api = prefect_server.api_url(settings)
     ui = prefect_server.ui_url(api)
     add(_server(settings, api, server_before))
+    join(api, this_machine(settings))
     set_recorded_states(settings.runs, api)
     deployed = deploy(api)
     state: MemberState = "made" if deployed.changed else "there"

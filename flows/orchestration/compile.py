@@ -3,6 +3,7 @@
 Each node, step and attempt is a task run.
 """
 
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from httpx import HTTPError
@@ -62,12 +63,12 @@ from flows.runs.runs import (
     reported_at,
     waits_for_approval,
 )
+from flows.services.machines import taken_over
 from flows.services.server_outage import ignore_outage
 
-if TYPE_CHECKING:
-    from prefect.client.orchestration import SyncPrefectClient
-
 RunFlow = Flow[..., State[RunReport]]
+
+_log = logging.getLogger(__name__)
 
 NO_REPO = "no repository"
 """Stands for the repository in the name of a flow run that was started without one."""
@@ -261,7 +262,8 @@ def _cancelled_report(
 def exit_when_cancelled(flow_run_id: str, *, every_s: float = LOOK_S) -> Iterator[None]:
     """Send SIGTERM to this process if its flow run is cancelled during the block.
 
-    A run of the command line has no worker that would do so, and a run outlives its worker.
+    A run of the command line has no worker that would do so, and a run outlives its worker. The
+    process ends at once if another machine has taken over its run, as this one seemed dead.
     """
     over = Event()
     watcher = Thread(
@@ -280,18 +282,23 @@ def exit_when_cancelled(flow_run_id: str, *, every_s: float = LOOK_S) -> Iterato
 def _watch(flow_run_id: str, over: Event, every_s: float) -> None:
     if over.wait(every_s):
         return
+    first = None
     with get_client(sync_client=True) as client:
-        while not _is_unwanted(client, flow_run_id):
+        while True:
+            with suppress(HTTPError, ObjectNotFound):  # the run itself reports an outage
+                now = client.read_flow_run(UUID(flow_run_id))
+                first = first or now
+                if taken_over(first, now):
+                    # Nothing is reported: the state in Prefect is that of the other machine's run.
+                    _log.error("another machine has taken over flow run %s", flow_run_id)
+                    os._exit(0)
+                if now.state is not None and (
+                    now.state.is_cancelling() or now.state.is_cancelled()
+                ):
+                    break
             if over.wait(every_s):
                 return
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _is_unwanted(client: "SyncPrefectClient", flow_run_id: str) -> bool:
-    with suppress(HTTPError, ObjectNotFound):  # the run itself reports an outage
-        state = client.read_flow_run(UUID(flow_run_id)).state
-        return state is not None and (state.is_cancelling() or state.is_cancelled())
-    return False
 
 
 def run_name(blueprint: str, repo: str, run_id: str) -> str:

@@ -105,6 +105,11 @@ def is_local_address(url: str | None) -> bool:
     return parts.hostname in LOOPBACK_HOSTS and parts.port is not None
 
 
+def machine_name(settings: Settings) -> str:
+    """Return the name of this machine among those of a server, and of its worker for runs."""
+    return f"{socket.gethostname()}-{settings.home.name}"
+
+
 def worker_daemon(settings: Settings, api: str) -> Daemon:
     """The worker for the server at `api`; it is replaced if address, limit, code or keys change."""
     return _worker(settings, api, "worker", "the worker", limit=settings.max_runs)
@@ -118,7 +123,7 @@ def upkeep_worker_daemon(settings: Settings, api: str) -> Daemon:
 def _worker(
     settings: Settings, api: str, name: str, title: str, *queues: str, limit: int
 ) -> Daemon:
-    worker_name = "-".join((socket.gethostname(), settings.home.name, *queues))
+    worker_name = "-".join((machine_name(settings), *queues))
 
     def launch() -> Launch:
         port = str(free_port())

@@ -1,0 +1,192 @@
+"""Machines that work for one server: how they must be set, and whose run is whose."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+from prefect.client.schemas.objects import FlowRun, State, StateType, Worker, WorkerStatus
+from prefect.states import AwaitingRetry, Scheduled
+
+from contracts.errors import SettingsInvalid
+from flows.config.settings import Settings
+from flows.host import worker_process
+from flows.orchestration.start import connected_to
+from flows.services.deploy import create_pool
+from flows.services.machines import (
+    DIED,
+    WORKER_LABEL,
+    Machine,
+    dead_machines,
+    join,
+    taken_over,
+    takes_over,
+    this_machine,
+    why_left,
+)
+from tests.support.waiting import LONG_S, wait_until
+
+
+def machine(name: str, *allowed: str, installed: tuple[str, ...] = ("review",)) -> Machine:
+    return Machine(name=name, installed=installed, allowed_blueprints=allowed, settings={})
+
+
+ONE, TWO = machine("one", "/srv/*.md"), machine("two")
+BOTH = {"one": ONE, "two": TWO}
+
+
+def scheduled(blueprint: str, state: State[object] | None = None, **fields: object) -> FlowRun:
+    return FlowRun(
+        flow_id=uuid4(),
+        parameters={"blueprint": blueprint},
+        state=state or Scheduled(),
+        **fields,  # type: ignore[arg-type]  # of each its own
+    )
+
+
+def test_a_machine_leaves_a_run_whose_blueprint_only_another_may_load() -> None:
+    run = scheduled("/srv/nightly.md")
+    assert why_left(run, ONE, BOTH, has_files=False) is None
+    why = "it may not load '/srv/nightly.md', and one may"
+    assert why_left(run, TWO, BOTH, has_files=False) == why
+    plugin = scheduled("plugin")
+    able = {**BOTH, "three": machine("three", installed=("plugin",))}
+    assert why_left(plugin, ONE, able, has_files=False) == "it may not load 'plugin', and three may"
+
+
+def test_a_run_that_no_machine_may_execute_is_taken_to_fail_with_its_reason() -> None:
+    run = scheduled("/elsewhere/nightly.md")
+    assert why_left(run, TWO, BOTH, has_files=False) is None
+
+
+def test_a_run_that_has_begun_stays_with_its_files() -> None:
+    begun = scheduled("review", run_count=1, labels={WORKER_LABEL: "one"})
+    assert why_left(begun, ONE, BOTH, has_files=False) is None
+    assert why_left(begun, TWO, BOTH, has_files=True) is None
+    assert why_left(begun, TWO, {"two": TWO}, has_files=False) is None, "that machine is forgotten"
+    why = "its files are on one, which goes on with it"
+    assert why_left(begun, TWO, BOTH, has_files=False) == why
+
+
+def test_a_run_whose_machine_died_goes_to_any_that_may_load_it() -> None:
+    died: State[object] = AwaitingRetry(message=DIED)
+    begun = {"run_count": 1, "labels": {WORKER_LABEL: "one"}}
+    assert why_left(scheduled("review", died, **begun), TWO, BOTH, has_files=False) is None
+    left = why_left(scheduled("/srv/nightly.md", died, **begun), TWO, BOTH, has_files=False)
+    assert left == "it may not load '/srv/nightly.md', and one may"
+
+
+def test_a_run_notices_that_another_machine_has_taken_it() -> None:
+    before = scheduled("review", labels={WORKER_LABEL: "one"})
+    assert not taken_over(before, before)
+    assert taken_over(before, scheduled("review", labels={WORKER_LABEL: "two"}))
+
+
+def worker(name: str, *, online: bool) -> Worker:
+    status = WorkerStatus.ONLINE if online else WorkerStatus.OFFLINE
+    return Worker(name=name, work_pool_id=uuid4(), status=status)
+
+
+def test_a_machine_is_dead_when_its_last_worker_is_silent_and_one_other_takes_over() -> None:
+    silent = [worker("one", online=False), worker("one-upkeep", online=True)]
+    rest = [worker("two", online=True), worker("three", online=True)]
+    assert dead_machines([*silent, *rest]) == set(), "one has only lost a process"
+    assert dead_machines([worker("one", online=False), *rest]) == {"one"}
+    for workers in (rest, [*silent, *rest]):
+        assert [takes_over(workers, name) for name in ("one", "two", "three")] == [
+            False,
+            False,
+            True,
+        ]
+
+
+@pytest.fixture
+def server(own_api: str) -> Iterator[httpx.Client]:
+    create_pool(own_api)
+    with httpx.Client(base_url=own_api, timeout=LONG_S) as client:
+        yield client
+
+
+def send_heartbeat(server: httpx.Client, name: str, *, every_s: int) -> None:
+    beat = {"name": name, "heartbeat_interval_seconds": every_s}
+    server.post("/work_pools/harness/workers/heartbeat", json=beat).raise_for_status()
+
+
+@pytest.mark.prefect
+def test_a_machine_that_is_set_otherwise_may_not_join(
+    own_api: str, server: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = this_machine(Settings(home=tmp_path / "first", max_runs=2))
+    second = Settings(home=tmp_path / "second", allowed_blueprints=("/srv/*.md",))
+    join(own_api, first)
+    join(own_api, this_machine(second))
+    other = this_machine(second.model_copy(update={"model": "gemini/other", "agent": "pi"}))
+    join(own_api, other)  # the first one is not online
+    send_heartbeat(server, first.name, every_s=600)
+    join(own_api, this_machine(second))
+    with pytest.raises(SettingsInvalid) as refused:
+        join(own_api, other)
+    assert str(refused.value).startswith(
+        f'setting agent is "pi" here and "native" on {first.name}, which works for the same '
+        "Prefect server (setting model differ too). Set it alike"
+    )
+    monkeypatch.setenv("HARNESS_POLICY_PROTECTED_ALSO", '["*.sql"]')
+    with pytest.raises(
+        SettingsInvalid, match=r"setting policy.protected_also is \[\"\*.sql\"\] he"
+    ):
+        join(own_api, this_machine(second))
+    monkeypatch.setenv("HARNESS_MEMORY_DATA", "postgresql+psycopg://ann:secret@db/harness")
+    with pytest.raises(SettingsInvalid, match='data is "postgresql harness" here') as named:
+        join(own_api, this_machine(second))
+    assert "secret" not in str(named.value)
+
+
+@pytest.mark.prefect
+def test_what_a_dead_machine_had_taken_is_scheduled_again_and_may_be_taken(
+    own_api: str, server: httpx.Client, tmp_path: Path
+) -> None:
+    alike = this_machine(Settings(home=tmp_path))
+    dead, gone = (alike.model_copy(update={"name": f"machine-{name}"}) for name in ("dead", "none"))
+    join(own_api, dead)
+    flow = server.post("/flows/", json={"name": "dies"}).json()["id"]
+    made = {"name": "dies", "flow_id": flow, "work_pool_name": "harness"}
+    deployment = server.post("/deployments/", json=made).json()["id"]
+
+    def run_of(name: str, *states: str) -> str:
+        start = f"/deployments/{deployment}/create_flow_run"
+        run = str(server.post(start, json={}).json()["id"])
+        server.patch(f"/flow_runs/{run}/labels", json={WORKER_LABEL: name}).raise_for_status()
+        for state in states:
+            server.post(f"/flow_runs/{run}/set_state", json={"state": {"type": state}})
+        return run
+
+    pending, running = run_of(dead.name, "PENDING"), run_of(dead.name, "PENDING", "RUNNING")
+    others, ended = run_of(gone.name, "PENDING"), run_of(dead.name, "PENDING", "FAILED")
+    for name in (dead.name, f"{dead.name}-upkeep"):
+        send_heartbeat(server, name, every_s=1)
+
+    def is_silent() -> bool:
+        found = server.post("/work_pools/harness/workers/filter", json={}).json()
+        return all(one["status"] == "OFFLINE" for one in found if one["name"].startswith(dead.name))
+
+    wait_until(is_silent)
+
+    async def look() -> bool:
+        # Its name is the first among the workers of this server.
+        async with worker_process.Worker(name="a", work_pool_name="harness", limit=1) as alive:
+            alive.machine = machine("a")
+            await alive.sync_with_backend()
+            return await alive._takes(await alive.client.read_flow_run(UUID(running)))
+
+    with connected_to(own_api):
+        assert asyncio.run(look())
+
+    def state(run: str) -> tuple[str, str]:
+        found = server.get(f"/flow_runs/{run}").json()["state"]
+        return found["type"], found["message"]
+
+    again = (StateType.SCHEDULED.value, DIED)
+    assert [state(run) for run in (pending, running)] == [again, again]
+    assert [state(run)[0] for run in (others, ended)] == ["PENDING", "FAILED"]
