@@ -1,15 +1,15 @@
-"""How soon a run begins, how soon it is gone, and what a long queue costs.
+"""How soon a run begins, how soon it is gone, what a long queue costs, and a machine that dies.
 
 `python -m benchmarks.run operate 200` is the full size;
 `python -m benchmarks.operate.rows 24 queue`
-does one of its parts: pickup, cancel, queue.
+does one of its parts: pickup, cancel, queue, machines.
 """
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
 
 from benchmarks.chaos.stage import Stage, stage
-from benchmarks.operate import cancels, pickup, queue
+from benchmarks.operate import cancels, machines, pickup, queue
 from benchmarks.row import Row
 from flows.services import prefect_server
 
@@ -19,6 +19,7 @@ PARTS: Mapping[str, Callable[[Stage, str, int], Iterator[Row]]] = {
     "pickup": lambda made, api, size: pickup.rows(made, api, min(7, 2 + size // 10)),
     "cancel": lambda made, api, size: cancels.rows(made, api, min(30, 1 + size // 6)),
     "queue": queue.rows,
+    "machines": machines.rows,
 }
 
 

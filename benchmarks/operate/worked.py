@@ -17,6 +17,7 @@ from flows.services.deploy import WORK_POOL
 from flows.services.prefect_server import prefect_client
 
 NOTHING = "operate/blueprints.py:nothing"
+NAPS = "operate/blueprints.py:naps"
 WAITS = "operate/blueprints.py:waits"
 
 FIRST = "first"
