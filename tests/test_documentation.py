@@ -120,6 +120,39 @@ def test_the_compose_file_holds_together_and_has_the_versions_of_the_lock() -> N
     assert services["chroma"]["image"].endswith(f":{pinned['chromadb']}")
 
 
+def test_the_manifest_for_kubernetes_holds_together_and_names_settings_that_exist() -> None:
+    manifest = yaml.safe_load((ROOT / "docs/how-to/scale-out/kubernetes.yaml").read_text())
+    pod = manifest["spec"]["template"]["spec"]
+    claims = manifest["spec"]["volumeClaimTemplates"]
+    volumes = {one["name"] for one in pod["volumes"]} | {one["metadata"]["name"] for one in claims}
+    mounted = {one["name"] for each in pod["containers"] for one in each["volumeMounts"]}
+    assert mounted == volumes
+    worker, engine = pod["containers"]
+    given = {one["name"]: one["value"] for one in worker["env"]}
+    assert f"--host={given.pop('DOCKER_HOST')}" in engine["command"]
+    assert {name.removeprefix("HARNESS_").lower() for name in given} <= Settings.model_fields.keys()
+
+
+def test_the_deployment_for_a_docker_pool_names_a_flow_and_fields_of_its_form() -> None:
+    [block] = blocks(ROOT / "docs/how-to/containers.md", "yaml")
+    [made] = yaml.safe_load(block)["deployments"]
+    flow = pkgutil.resolve_name(made["entrypoint"])
+    assert made["parameters"].keys() <= flow.parameters.properties.keys()
+
+
+def test_the_prefect_server_has_the_same_settings_with_compose_and_without() -> None:
+    folder = ROOT / "docs/how-to/scale-out"
+    composed = yaml.safe_load((folder / "compose.yaml").read_text())["x-prefect"]["environment"]
+    lines = (folder / "server.env").read_text().splitlines()[1:]
+    plain = dict(line.split("=", 1) for line in lines)
+
+    def here(value: str) -> str:
+        known = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", re.sub(r"\$\{\w+:\?\}", "change-me", value))
+        return re.sub(r"(?<=@)postgres(?=/)|(?<=//)redis(?=:)|^redis$", "127.0.0.1", known)
+
+    assert {name: here(value) for name, value in composed.items()} == plain
+
+
 @pytest.mark.parametrize("page", MAPS, ids=lambda page: page.name)
 def test_every_file_that_a_map_names_exists(page: Path) -> None:
     named = re.findall(rf"`((?:{_ROOMS})/[\w./-]*)`", page.read_text())

@@ -1,42 +1,40 @@
-"""docs/how-to/scale-out.md: one server on Postgres and Redis, a worker on each machine."""
+"""docs/how-to/scale-out.md: one server on Postgres and Redis, two machines that share its runs."""
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import httpx
 import pytest
-import yaml
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
 from flows.config.settings import Settings
+from flows.host.local_stack import bring_up, take_down
 from flows.recall.library import configured_library
-from flows.services import gateway
-from flows.services.daemon import Daemon
-from flows.services.daemons import worker_daemon
-from flows.services.deploy import JOB_COMMAND, WORK_POOL
+from flows.services.deploy import start_deployment
 from flows.services.local_http import is_healthy
 from memory.types import PlaybookContent
 from sandbox.images import BASE_IMAGE
-from tests.support.chroma_server import chroma
 from tests.support.fake_ollama import ollama
 from tests.support.forks import Fork
 from tests.support.own_engine import OwnEngine, own_engine
 from tests.support.postgres import free_port, new_postgres_database
 from tests.support.repositories import make_repository
 from tests.support.waiting import LONG_S, wait_until
-from tests.support.workers import make_pool
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 
 KNOWN = "team:secret"
 """Who may ask the Prefect server, with a password."""
 
-COMPOSE = Path(__file__).parents[3] / "docs" / "how-to" / "scale-out" / "compose.yaml"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "scale-out.md"
 ENDS = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
@@ -67,42 +65,75 @@ both = blueprint("both", "Wait for the other", [
 
 
 @pytest.fixture
-def api(tmp_path: Path, fork: Fork, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A Prefect server on Postgres and Redis, with the settings of the compose file."""
+def chroma_port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def api(
+    tmp_path: Path, fork: Fork, monkeypatch: pytest.MonkeyPatch, chroma_port: int
+) -> Iterator[str]:
+    """The services of the page, by its commands; the compose file has the same settings."""
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", KNOWN)
     if shutil.which("redis-server") is None:
         pytest.skip("no Redis here: apt-get install redis-server")
-    database = new_postgres_database().replace("+psycopg:", "+asyncpg:")
     redis, port = free_port(), free_port()
     url = f"http://127.0.0.1:{port}/api"
-    compose = yaml.safe_load(COMPOSE.read_text())
+    lines = (PAGE.parent / "scale-out" / "server.env").read_text().splitlines()
     env = {
         **os.environ,
-        **compose["x-prefect"]["environment"],
+        **dict(line.split("=", 1) for line in lines if not line.startswith("#")),
         "PREFECT_HOME": str(tmp_path / "server"),
         "PREFECT_SERVER_API_AUTH_STRING": KNOWN,
-        "PREFECT_API_DATABASE_CONNECTION_URL": database,
-        "PREFECT_API_DATABASE_MIGRATE_ON_START": "true",  # there, a service of its own
-        "PREFECT_REDIS_MESSAGING_HOST": "127.0.0.1",
+        "PREFECT_API_DATABASE_CONNECTION_URL": new_postgres_database().replace(
+            "+psycopg:", "+asyncpg:"
+        ),
         "PREFECT_REDIS_MESSAGING_PORT": str(redis),
         "PREFECT_SERVER_DOCKET_URL": f"redis://127.0.0.1:{redis}/1",
     }
-    serve = ("prefect", "server", "start", "--port", str(port))
+    here = {
+        "10.0.0.5": "127.0.0.1",
+        "4200": str(port),
+        "8000": str(chroma_port),
+        "/var/lib/harness/chroma": str(tmp_path / "chroma"),
+    }
+    upgrade, *servers = [[here.get(word, word) for word in command] for command in commands()]
     keep = ("redis-server", "--port", str(redis), "--save", "", "--dir", str(tmp_path))
-    log = (tmp_path / "server.log").open("w")
     with (
-        log,
+        (tmp_path / "server.log").open("w") as log,
         subprocess.Popen(keep, stdout=subprocess.DEVNULL) as store,
-        fork(*serve, cwd=tmp_path, env=env, stdout=log, stderr=log) as server,
     ):
+        given = {"cwd": tmp_path, "env": env, "stdout": log, "stderr": log}
+        assert fork(*upgrade, **given).wait() == 0, (tmp_path / "server.log").read_text()
+        *served, chroma = servers
+        begun = [fork(*command, **given) for command in served]
+        program = str(Path(sys.executable).with_name(chroma[0]))
+        index = subprocess.Popen((program, *chroma[1:]), stdout=log, stderr=log)
         try:
-            wait_until(lambda: server.poll() is not None or is_healthy(f"{url}/health"))
-            assert server.poll() is None, (tmp_path / "server.log").read_text()
+            health = (f"{url}/health", f"http://127.0.0.1:{chroma_port}/api/v2/heartbeat")
+            wait_until(lambda: any(one.poll() is not None for one in begun) or all_answer(health))
+            assert all_answer(health), (tmp_path / "server.log").read_text()
             yield url
         finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait()
+            for one in begun:
+                one.send_signal(signal.SIGTERM)
+            for one in begun:
+                one.wait()
+            index.kill()
+            index.wait()
             store.terminate()
+
+
+def commands() -> list[list[str]]:
+    """What the page starts without compose, each command as words."""
+    blocks = re.findall(r"```\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    [block] = [block for block in blocks if "prefect server database upgrade" in block]
+    lines = [line for line in block.splitlines() if line.startswith(".venv/bin/")]
+    return [line.removeprefix(".venv/bin/").split() for line in lines]
+
+
+def all_answer(urls: tuple[str, ...]) -> bool:
+    return all(is_healthy(url) for url in urls)
 
 
 def known(api: str) -> str:
@@ -121,52 +152,54 @@ def second_engine() -> Iterator[OwnEngine]:
 
 
 @pytest.fixture
-def chroma_url(tmp_path: Path) -> Iterator[str]:
-    with chroma(tmp_path / "chroma") as (url, _):
-        yield url
-
-
-@pytest.fixture
 def embedding_url() -> Iterator[str]:
     with ollama() as served:
         yield served.url
 
 
 @pytest.fixture
-def workers(
+def homes(
     api: str,
-    chroma_url: str,
+    chroma_port: int,
     embedding_url: str,
     second_engine: OwnEngine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[tuple[Daemon, Daemon]]:
-    """Two workers, each with a home and an engine of its own; Postgres and Chroma are served."""
-    monkeypatch.setenv("HARNESS_MEMORY_DATA", new_postgres_database())
-    monkeypatch.setenv("HARNESS_MEMORY_CHROMA_URL", chroma_url)
-    monkeypatch.setenv("HARNESS_MEMORY_HOLDOUT_SHARE", "0")
-    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "ollama")
-    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__MODEL", "ollama/nomic-embed-text")
-    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__URL", embedding_url)
-    monkeypatch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{tmp_path}/both.py:both"]))
-    make_pool(known(api), WORK_POOL, runs_by=JOB_COMMAND)
-    homes = [Settings(home=tmp_path / name, max_runs=1) for name in ("one", "two")]
-    one, two = (worker_daemon(home, api) for home in homes)
-    try:
-        one.up()
-        for name, value in second_engine.env.items():
-            monkeypatch.setenv(name, value)
-        two.up()
-        yield one, two
-    finally:
-        one.down()
-        two.down()
-        for home in homes:
-            gateway.gateway_daemon(home).down()
+) -> Iterator[None]:
+    """Two machines of the page, each with a home and an engine of its own."""
+    given = {
+        "PREFECT_API_URL": api,
+        "HARNESS_MEMORY_DATA": new_postgres_database(),
+        "HARNESS_MEMORY_CHROMA_URL": f"http://127.0.0.1:{chroma_port}",
+        "HARNESS_MEMORY_HOLDOUT_SHARE": "0",
+        "HARNESS_MEMORY_EMBEDDING__PROVIDER": "ollama",
+        "HARNESS_MEMORY_EMBEDDING__MODEL": "ollama/nomic-embed-text",
+        "HARNESS_MEMORY_EMBEDDING__URL": embedding_url,
+        "HARNESS_ALLOWED_BLUEPRINTS": json.dumps([f"{tmp_path}/both.py:both"]),
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    one, two = (Settings(home=tmp_path / name, max_runs=1) for name in ("one", "two"))
+    with temporary_settings({PREFECT_API_URL: api, PREFECT_API_AUTH_STRING: KNOWN}):
+        try:
+            up(one)
+            for name, value in second_engine.env.items():
+                monkeypatch.setenv(name, value)
+            up(two)
+            yield
+        finally:
+            take_down(one)
+            take_down(two)
 
 
-def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(
-    api: str, workers: tuple[Daemon, Daemon], tmp_path: Path
+def up(home: Settings) -> None:
+    members = {member.name: member.state for member in bring_up(home, lambda _: None)}
+    assert (members["server"], members["chroma"]) == ("yours", "yours")
+
+
+@pytest.mark.usefixtures("homes")
+def test_two_machines_share_the_runs_of_one_server_each_on_its_own_engine(
+    api: str, tmp_path: Path
 ) -> None:
     (tmp_path / "both.py").write_text(BOTH)
     (tmp_path / "seen").mkdir()
@@ -179,18 +212,8 @@ def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(
     }
     with configured_library() as opened:
         playbook = opened.create(PlaybookContent(title="rotate the certificates")).id
+    ids = [start_deployment(api, "run-blueprint", asked) for _ in range(2)]
     with httpx.Client(base_url=known(api), timeout=LONG_S) as server:
-        flow = server.post("/flows/", json={"name": "run-blueprint"}).json()["id"]
-        made = {
-            "name": "shared",
-            "flow_id": flow,
-            "entrypoint": "flows.deployed.run_blueprint",
-            "work_pool_name": "harness",
-            "pull_steps": [{"prefect.deployments.steps.set_working_directory": {"directory": "/"}}],
-        }
-        deployment = server.post("/deployments/", json=made).raise_for_status().json()["id"]
-        start = f"/deployments/{deployment}/create_flow_run"
-        ids = [server.post(start, json={"parameters": asked}).json()["id"] for _ in range(2)]
 
         def states() -> list[dict[str, str]]:
             return [server.get(f"/flow_runs/{one}").json()["state"] for one in ids]
