@@ -4,7 +4,8 @@ Every change of an entry adds its key to the table `outdated` in the same transa
 search, of any process, numbers these changes and writes them to the vector index before it
 searches; the index remembers the last number written. So a killed process loses nothing, every
 search sees all earlier changes, and a new, copied or remote index is brought up to date.
-Without a vector index a search compares all vectors in the database.
+Without a vector index, or for archived playbooks, which it does not hold, a search compares all
+vectors in the database.
 """
 
 import logging
@@ -161,7 +162,7 @@ class PlaybookIndex:
             self._warn(topic, message)
         if query is None or "length" in mismatches:
             return IndexMatches(scores, None, [], max_score, max_distance, None)
-        nearest = self._scan if self._vectors is None else self._nearest
+        nearest = self._scan if self._vectors is None or where.archived else self._nearest
         near = nearest(query, where, depth, state)
         learned = nearest(query, replace(where, taught=True), taught, state) if taught else None
         # The limit is applied here, because Chroma's query has none.
@@ -189,14 +190,6 @@ class PlaybookIndex:
         self._retry_embedding_at = 0.0
         self._try(self._refresh)
 
-    def rebuild(self) -> None:
-        """Rebuild the vector index from the stored vectors."""
-        self._rebuild_failed, self._retry_embedding_at = False, 0.0
-        if self.model is not None:
-            with write_transaction(self._engine) as connection:
-                embeddings.queue_missing(connection)
-        self._try(self._rebuild)
-
     def reindex(self, progress: Progress | None = None) -> None:
         """Rebuild the vector index, and embed what the model in its present form has not."""
         self._rebuild_failed, self._retry_embedding_at = False, 0.0
@@ -214,15 +207,8 @@ class PlaybookIndex:
             state = self._state(connection)
         return list(self._mismatches(state, self._sample_vector()).values())
 
-    def is_intact(self) -> bool:
-        """Return False if the vector index is damaged; True if that cannot be tested."""
-        try:
-            return self._vectors is None or self._vectors.is_intact()
-        except VectorIndexUnavailable:
-            return True
-
-    def keys(self) -> tuple[set[int], set[int]] | None:
-        """Return the keys of live and of archived playbooks in the vector index, if there is one.
+    def keys(self) -> set[int] | None:
+        """Return the keys of all playbooks in the vector index, if there is one.
 
         Raises:
             VectorIndexCorrupt, VectorIndexUnavailable.

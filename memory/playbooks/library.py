@@ -291,12 +291,14 @@ class Library:
         upkeep.reindex(self.engine, self.index, progress)
 
     def doctor(self, *, repair: bool = False) -> Sequence[upkeep.IndexCheck]:
-        """Compare the indexes with the database; `repair` rebuilds the vector index if needed."""
+        """Compare the indexes with the database; `repair` makes them again before."""
 
         def search_by_text(text: str) -> Sequence[Playbook]:
             return [result.playbook for result in self.search(PlaybookQuery(text=text, limit=5))]
 
-        return upkeep.check_indexes(self.engine, self.index, search_by_text, repair=repair)
+        if repair:
+            self.reindex()
+        return upkeep.check_indexes(self.engine, self.index, search_by_text)
 
     def _playbook_for(self, title: str, execution: Execution) -> Playbook:
         title = " ".join(title.split())[:TITLE_LIMIT] or "untitled work"

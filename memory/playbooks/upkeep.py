@@ -148,10 +148,8 @@ def reindex(engine: Engine, index: PlaybookIndex, progress: Progress | None = No
     index.reindex(progress)
 
 
-def check_indexes(
-    engine: Engine, index: PlaybookIndex, search: SearchByText, *, repair: bool
-) -> list[IndexCheck]:
-    """Compare the indexes with the database; with `repair`, rebuild a wrong vector index."""
+def check_indexes(engine: Engine, index: PlaybookIndex, search: SearchByText) -> list[IndexCheck]:
+    """Compare the indexes with the database."""
     mismatches = index.vector_mismatches()
     with read_transaction(engine) as connection:
         damaged = store.describe_damaged_rows(connection)
@@ -163,9 +161,6 @@ def check_indexes(
             _check_embeddings(connection, mismatches),
         ]
     vectors = list(_check_vectors(engine, index, search))
-    if repair and not all(check.ok for check in vectors):
-        index.rebuild()
-        vectors = list(_check_vectors(engine, index, search))
     # Last, because checking the vectors embeds what is missing.
     with read_transaction(engine) as connection:
         queued = select(func.count()).select_from(outdated_entries)
@@ -215,9 +210,6 @@ def _check_embeddings(connection: Connection, mismatches: Sequence[str]) -> Inde
 def _check_vectors(
     engine: Engine, index: PlaybookIndex, search: SearchByText
 ) -> Iterator[IndexCheck]:
-    if not index.is_intact():  # reading a damaged graph could crash this process
-        yield _check("vectors", True, "damaged", "`harness memory doctor --repair`")
-        return
     index.refresh()
     yield _check_keys(engine, index)
     with read_transaction(engine) as connection:
@@ -242,13 +234,9 @@ def _check_keys(engine: Engine, index: PlaybookIndex) -> IndexCheck:
         return _check("vectors", error, str(error))
     if keys is None:
         return _check("vectors", None, "no embedding model: words only")
-    query = select(entries.c.key, entries.c.status == "archived").join(entry_vectors)
-    query = query.where(IS_PLAYBOOK)
+    query = select(entries.c.key).join(entry_vectors)
+    query = query.where(IS_PLAYBOOK, entries.c.status != "archived")
     with read_transaction(engine) as connection:
-        rows = connection.execute(query.where(embeddings.is_indexed(index.model or ""))).all()
-    wrong = sum(
-        len(keys[is_archived] ^ {key for key, archived in rows if bool(archived) is is_archived})
-        for is_archived in (False, True)
-    )
-    seen = f"{len(keys[0])} live, {len(keys[1])} archived, {wrong} unlike the database"
-    return _check("vectors", wrong, seen)
+        wanted = connection.execute(query.where(embeddings.is_indexed(index.model or "")))
+        wrong = len(keys ^ set(wanted.scalars()))
+    return _check("vectors", wrong, f"{len(keys)} playbooks, {wrong} unlike the database")

@@ -1,12 +1,10 @@
 """Access to chromadb: clients without telemetry, collections that find every record.
 
-No other module imports chromadb. `python -m memory.vectors.chroma FOLDER` exits with 0 if the
-records of a folder find themselves: a damaged folder can crash the process that opens it.
+No other module imports chromadb.
 """
 
 import logging
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -29,9 +27,6 @@ PASSAGE_FACTOR = 4
 """Factor by which more records are searched when they belong to too few playbooks."""
 
 _Metadata = dict[str, str | int | bool | None]
-
-SAMPLE = 50
-"""Records of each collection that `probe` looks up by their own vector."""
 
 
 class IndexEntry(NamedTuple):
@@ -81,6 +76,11 @@ def refuse_forked_process() -> None:
 
 
 _used_in: set[int] = set()
+
+
+def import_library() -> None:
+    """Import chromadb, which takes two seconds of processor, before anything is locked."""
+    import chromadb  # noqa: F401 - importing it is the point
 
 
 @cache
@@ -246,16 +246,6 @@ def keys(collection: "Collection") -> set[int]:
     return {playbook_key(id_) for id_ in collection.get(include=[])["ids"]}
 
 
-def probe(folder: Path) -> bool:
-    """Return whether every sampled record is the nearest to its own vector."""
-    client = open_folder(folder)
-    try:
-        names = [collection.name for collection in client.list_collections()]
-        return all(_finds_its_records(open_collection(client, name)) for name in names)
-    finally:
-        close(client)
-
-
 def _no_answer(url: str, error: Exception) -> VectorIndexUnavailable:
     return VectorIndexUnavailable(f"no Chroma answers at {without_credentials(url)!r}: {error}")
 
@@ -281,19 +271,3 @@ def _conditions(where: PlaybookFilter) -> "Where | None":
     if not wanted:
         return None
     return wanted[0] if len(wanted) == 1 else {"$and": wanted}
-
-
-def _finds_its_records(collection: "Collection") -> bool:
-    sample = collection.get(limit=SAMPLE, include=["embeddings"])
-    if sample["embeddings"] is None:
-        return not sample["ids"]
-    for embedding in sample["embeddings"]:
-        vector = [float(number) for number in embedding]
-        found = nearest(collection, vector, PlaybookFilter(), 1)
-        if not found or found[0][1] >= 1e-3:
-            return False
-    return True
-
-
-if __name__ == "__main__":
-    sys.exit(0 if probe(Path(sys.argv[1])) else 1)

@@ -185,18 +185,12 @@ def text_digest(text: str) -> str:
 
 
 def delete_other_vectors(connection: Connection, model: str, length: int) -> None:
-    """Delete vectors of another model or of another length, and queue their entries."""
-    unlike = or_(_columns.model != model, _columns.dimensions != length)
+    """Delete vectors of another model or length; queue their entries, and those without vector."""
+    unlike = or_(_columns.model != model, _columns.dimensions != length, ~_IS_WHOLE)
     deleted = delete(entry_vectors).where(unlike).returning(_columns.entry_key)
-    queue_missing(connection, connection.execute(deleted).scalars().all())
-
-
-def queue_missing(connection: Connection, more: Sequence[int] = ()) -> None:
-    """Queue `more`, and every entry without a whole vector, for the next update of the index."""
-    connection.execute(delete(entry_vectors).where(~_IS_WHOLE))
+    lost = connection.execute(deleted).scalars().all()
     missing = connection.execute(select(entries.c.key).where(_LACKS_VECTOR)).scalars()
-    rows = [{"entry_key": key} for key in sorted({*missing, *more})]
-    if rows:
+    if rows := [{"entry_key": key} for key in sorted({*missing, *lost})]:
         connection.execute(insert(outdated_entries), rows)
 
 

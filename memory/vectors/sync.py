@@ -91,9 +91,9 @@ class IndexSync:
             indexed = max(batch)
             keys = list(batch.values())
             with read_transaction(self._engine) as connection:
-                live, archived = _entries(connection, keys, self._model)
+                found = _entries(connection, keys, self._model)
             # A playbook without a vector is removed: its old one is of another text or model.
-            index.write(IndexUpdate(keys, live, archived, indexed))
+            index.write(IndexUpdate(keys, found, indexed))
             self._report(len(batch))
 
     def _embed_missing(self, keys: list[int]) -> set[int]:
@@ -138,23 +138,18 @@ class IndexSync:
             self._progress(self._done, max(self._done, self._total))
 
 
-def _entries(
-    connection: Connection, keys: Sequence[int], model: str
-) -> tuple[list[IndexEntry], list[IndexEntry]]:
-    """Return the index entries of those playbooks that have a vector: live ones, archived ones."""
+def _entries(connection: Connection, keys: Sequence[int], model: str) -> list[IndexEntry]:
+    """Return the index entries of those playbooks that have a vector and are not archived."""
     vectors = embeddings.load_vectors(connection, model, keys)
     tags: dict[int, list[str]] = {}
     tagged = select(playbook_tags).where(playbook_tags.c.playbook_key.in_(keys))
     for row in connection.execute(tagged):
         tags.setdefault(row.playbook_key, []).append(row.tag)
-    live: list[IndexEntry] = []
-    archived: list[IndexEntry] = []
     taught = exists().where(lessons.c.playbook_key == entries.c.key).label("taught")
-    query = select(entries.c.key, entries.c.category, entries.c.status, taught)
-    for row in connection.execute(query.where(IS_PLAYBOOK, entries.c.key.in_(list(vectors)))):
-        own_tags = tuple(tags.get(row.key, ()))
-        (archived if row.status == "archived" else live).extend(
-            IndexEntry(row.key, id_, vector, row.category, own_tags, row.taught)
-            for id_, vector in vectors[row.key]
-        )
-    return live, archived
+    of_playbooks = (IS_PLAYBOOK, entries.c.key.in_(list(vectors)), entries.c.status != "archived")
+    query = select(entries.c.key, entries.c.category, taught).where(*of_playbooks)
+    return [
+        IndexEntry(row.key, id_, vector, row.category, tuple(tags.get(row.key, ())), row.taught)
+        for row in connection.execute(query)
+        for id_, vector in vectors[row.key]
+    ]

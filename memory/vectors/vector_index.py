@@ -5,18 +5,16 @@ It is derived data: every vector is in the database too, so the index can be reb
 Chroma damages its folder if one process writes while another has it open. So every operation
 locks the folder, and every write changes the folder's generation: a process that finds another
 generation than at its last operation opens Chroma again. A process that dies during a write or
-while opening leaves a mark. The next process then tests the folder with
-`chroma.probe`, because a damaged folder can crash the process that opens it.
+while opening leaves a mark, because it may have left a folder that crashes the next one that opens
+it. A process that finds the mark discards the folder, which is then made again.
 """
 
 import shutil
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from subprocess import TimeoutExpired, run
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
@@ -39,24 +37,22 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 LOCK_TIMEOUT_S = 10.0
-PROBE_TIMEOUT_S = 300.0
 
-_PARTS = ("live", "taught", "archived")
+_PARTS = ("live", "taught")
 
 
 class IndexUpdate(NamedTuple):
     """Playbooks that changed, all their entries, and the number of the last change."""
 
     keys: Sequence[int]
-    live: Sequence[IndexEntry] = ()
-    archived: Sequence[IndexEntry] = ()
+    entries: Sequence[IndexEntry] = ()
     last_change: int = 0
 
 
 class VectorIndex(ABC):
-    """Vectors of one store by one model. Live and archived playbooks are separate collections.
+    """Vectors of one store by one model, of all playbooks that are not archived.
 
-    Live playbooks with lessons are in a third one as well: a filter on all takes three times as
+    Those with lessons are in a second collection as well: a filter on all takes three times as
     long as a search in a small one.
 
     Every method can raise VectorIndexCorrupt and VectorIndexUnavailable.
@@ -74,10 +70,9 @@ class VectorIndex(ABC):
     def write(self, changes: IndexUpdate) -> None:
         """Write the changes and their last number."""
         with self._open(writes=True) as client:
-            live, taught, archived = (self._collection(client, part) for part in _PARTS)
-            chroma.write(live, changes.live, changes.keys)
-            chroma.write(taught, [one for one in changes.live if one.taught], changes.keys)
-            chroma.write(archived, changes.archived, changes.keys)
+            live, taught = (self._collection(client, part) for part in _PARTS)
+            chroma.write(live, changes.entries, changes.keys)
+            chroma.write(taught, [one for one in changes.entries if one.taught], changes.keys)
             chroma.set_last_change(live, changes.last_change)
 
     def nearest(
@@ -100,20 +95,12 @@ class VectorIndex(ABC):
                 raise VectorIndexStale(f"at change {last}, not {expected_change}")
             searched = self._collection(client, "taught") if where.taught else live
             found = chroma.nearest(searched, vector, where, limit)
-            if where.archived and not where.taught:
-                archived = self._collection(client, "archived")
-                found += chroma.nearest(archived, vector, where, limit)
-        return sorted(found, key=lambda pair: (pair[1], pair[0]))[:limit]
+        return sorted(found, key=lambda pair: (pair[1], pair[0]))
 
-    def keys(self) -> tuple[set[int], set[int]]:
-        """Return all keys: those of live playbooks, those of archived ones."""
+    def keys(self) -> set[int]:
+        """Return the keys of all playbooks."""
         with self._open() as client:
-            live, _, archived = (self._collection(client, part) for part in _PARTS)
-            return chroma.keys(live), chroma.keys(archived)
-
-    @abstractmethod
-    def is_intact(self) -> bool:
-        """Return whether the index can be opened without crashing this process."""
+            return chroma.keys(self._collection(client, "live"))
 
     @abstractmethod
     def drop(self, *, everything: bool) -> None:
@@ -146,9 +133,6 @@ class ServedVectorIndex(VectorIndex):
         super().__init__(name)
         self._url = url
 
-    def is_intact(self) -> bool:
-        return True  # damage crashes the server, not this process
-
     def drop(self, *, everything: bool) -> None:
         del everything  # the server's other data is not ours to delete
         with self._open() as client:
@@ -180,12 +164,6 @@ class FolderVectorIndex(VectorIndex):
         self._mark = folder / "writing"
         self._generation = ""
 
-    def is_intact(self) -> bool:
-        chroma.refuse_forked_process()
-        with self._locked():
-            # Only a graph, which Chroma makes from 1,000 vectors on, can crash a process.
-            return not any(self._data.glob("*/data_level0.bin")) or self._probe()
-
     def drop(self, *, everything: bool) -> None:
         if not everything:
             with suppress(VectorIndexCorrupt), self._open(writes=True) as client:
@@ -202,10 +180,11 @@ class FolderVectorIndex(VectorIndex):
     @contextmanager
     def _open(self, *, writes: bool = False) -> Iterator["ClientAPI"]:
         chroma.refuse_forked_process()
+        chroma.import_library()
         with self._locked(), _translated_errors(), ExitStack() as after:
-            if self._mark.exists() and not self._probe():
+            if self._mark.exists():
                 self._discard_data()
-                raise VectorIndexCorrupt(f"the vector index in {self._folder} was damaged")
+                raise VectorIndexCorrupt(f"a process died while it used {self._folder}")
             if self._generation != self._read("generation"):
                 self.close()
             if writes or self._client is None:
@@ -253,16 +232,6 @@ class FolderVectorIndex(VectorIndex):
     def _clear_mark(self) -> None:
         with _translated_write_errors():
             self._mark.unlink(missing_ok=True)
-
-    def _probe(self) -> bool:
-        """Return whether another process can open Chroma's folder and find its records."""
-        self.close()
-        argv = (sys.executable, "-P", "-m", chroma.__name__, str(self._data))
-        try:
-            done = run(argv, check=False, capture_output=True, timeout=PROBE_TIMEOUT_S)
-        except TimeoutExpired:
-            return False
-        return done.returncode == 0
 
     def _discard_data(self) -> None:
         self.close()

@@ -93,9 +93,7 @@ def test_a_graph_that_crashes_a_process_is_rebuilt_by_the_next_one(
     assert look("search") == "200"
     for bad in (bytes(broken), bytes(len(whole))):
         graph(tmp_path).write_bytes(bad)
-        assert look("doctor") == "words vectors"
-        assert look("repair") == "words"
-        assert look("search") == "200"
+        assert look("repair") == ""
 
 
 @pytest.fixture(
@@ -165,7 +163,7 @@ def test_an_empty_current_file_does_not_make_a_rebuild_delete_the_lock(
         library.create(PlaybookContent(title="rotate keys"))
         library.search(PlaybookQuery(text="keys"))
         (tmp_path / "index" / "current").write_text("")
-        library.index.rebuild()
+        library.reindex()
         assert (tmp_path / "index" / "lock").exists()
         (hit,) = library.search(PlaybookQuery(text="rotate keys"))
         assert set(hit.arm_ranks) == {"words", "vectors"}
