@@ -95,9 +95,7 @@ class Toolbox:
     tools: tuple[Tool, ...]
     run: Callable[[ToolCall], str]
     """Run one call and return text for the model; an error is returned as text, too."""
-    prompt_section: Callable[[str, str], str]
-    """Return text for the system prompt about these tools, from an id and the prompt.
-
-    It is called before every model call; it searches memory once for each id."""
+    prompt_section: Callable[[str], str]
+    """Takes an agent's prompt; returns text about these tools for its system prompt."""
     serve: Callable[["Toolbox"], AbstractContextManager[McpEndpoint]]
     """Serve the tools of a toolbox over MCP until the block ends."""

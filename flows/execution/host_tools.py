@@ -75,7 +75,7 @@ def _toolbox(server: OpenServer, allowed: AllowedTools) -> Toolbox:
     return Toolbox(
         tools=tuple(tool for tool in tools if allowed.allows(host_tool_word(tool.name) or "")),
         run=run,
-        prompt_section=lambda _, __: _SECTION.format(f"{prefix}…"),
+        prompt_section=lambda _: _SECTION.format(f"{prefix}…"),
         serve=serve_toolbox,
     )
 
@@ -86,12 +86,9 @@ def _joined(boxes: Sequence[Toolbox]) -> Toolbox | None:
         return None
     owner = {tool.name: box for box in boxes for tool in box.tools}
 
-    def section(prompt_id: str, prompt: str) -> str:
-        return "\n\n".join(box.prompt_section(prompt_id, prompt) for box in boxes)
-
     return Toolbox(
         tools=tuple(tool for box in boxes for tool in box.tools),
         run=lambda call: owner[call.name].run(call),
-        prompt_section=section,
+        prompt_section=lambda prompt: "\n\n".join(box.prompt_section(prompt) for box in boxes),
         serve=serve_toolbox,
     )

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
 
 from contracts.errors import Unavailable
@@ -12,7 +12,7 @@ from flows.config.memory import MemorySettings
 from flows.recall.library import configured_library
 from memory.database import read_transaction
 from memory.playbooks.library import Library
-from memory.playbooks.recall import Suggestion, suggest_playbooks, was_held_out
+from memory.playbooks.recall import suggest_playbooks, was_held_out
 from memory.playbooks.tools import ToolAccess, playbook_tools, run_playbook_tool
 from memory.types import RecallOptions
 from providers.mcp_endpoint import serve_toolbox
@@ -54,7 +54,6 @@ class _RunTools:
     options: RecallOptions
     access: ToolAccess
     run_id: str
-    suggested: dict[str, Suggestion] = field(default_factory=dict)
 
     def toolbox(self) -> Toolbox | None:
         with read_transaction(self.library.engine) as connection:
@@ -76,19 +75,10 @@ class _RunTools:
             options=self.options,
         )
 
-    def _suggest(self, prompt_id: str, prompt: str) -> str:
-        last = self.suggested.get(prompt_id)
+    def _suggest(self, prompt: str) -> str:
+        tools = {tool.name for tool in playbook_tools(self.access)}
         try:
-            text, found = suggest_playbooks(
-                self.library,
-                prompt_id=prompt_id,
-                prompt=prompt,
-                last=last,
-                tools={tool.name for tool in playbook_tools(self.access)},
-                options=self.options,
-            )
+            return suggest_playbooks(self.library, prompt, tools=tools, options=self.options)
         except Unavailable as error:
             _log.warning("no playbooks can be suggested to run %s: %s", self.run_id, error)
             return "The playbooks cannot be read now."
-        self.suggested[prompt_id] = found
-        return text

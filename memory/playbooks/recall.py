@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy import Connection, func, insert, or_, select, update
@@ -10,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from memory.content import sanitize_text
 from memory.database import read_transaction, write_transaction
-from memory.playbooks import executions, store
+from memory.playbooks import executions
 from memory.playbooks.library import Library
 from memory.playbooks.lift import is_held_out
 from memory.playbooks.render import RenderedPlaybooks, render_playbooks, render_titles
@@ -62,41 +61,18 @@ def recall_playbooks(
     return recall
 
 
-@dataclass(frozen=True, kw_only=True)
-class Suggestion:
-    """Playbooks found for one prompt."""
-
-    prompt_id: str
-    ids: tuple[str, ...]
-
-
 def suggest_playbooks(
     library: Library,
-    *,
-    prompt_id: str,
     prompt: str,
-    last: Suggestion | None = None,
+    *,
     tools: Collection[str] = (),
     options: RecallOptions = DEFAULT_RECALL_OPTIONS,
-) -> tuple[str, Suggestion]:
-    """Return the titles of playbooks for a prompt, for an agent that has these tools.
-
-    One search is made for each prompt: pass the result as `last` at the next model call.
-    Playbooks that were deleted or archived since are left out.
-    """
-    if last is None or last.prompt_id != prompt_id:
-        query = PlaybookQuery(
-            text=prompt,
-            limit=options.limit,
-            filter=NO_DRAFTS,
-            max_distance=options.max_distance,
-        )
-        ids = tuple(result.playbook.id for result in library.search(query))
-        last = Suggestion(prompt_id=prompt_id, ids=ids)
-    with read_transaction(library.engine) as connection:
-        stored = store.by_id(connection, last.ids)
-    active = [stored[id_] for id_ in last.ids if id_ in stored and stored[id_].status == "active"]
-    return render_titles(active, tools), last
+) -> str:
+    """Return the titles of playbooks for a prompt, for an agent that has these tools."""
+    query = PlaybookQuery(
+        text=prompt, limit=options.limit, filter=NO_DRAFTS, max_distance=options.max_distance
+    )
+    return render_titles([result.playbook for result in library.search(query)], tools)
 
 
 class RecalledPlaybook(NamedTuple):

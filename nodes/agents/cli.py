@@ -207,7 +207,7 @@ class _AgentRun:
         box, task = self.toolbox, self.task
         if box is None:
             return None
-        section = box.prompt_section(task.node, task.prompt)
+        section = box.prompt_section(task.prompt)
         return OfferedTools(tools=box.tools, prompt_section=section)
 
     def is_current(self) -> bool:

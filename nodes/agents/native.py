@@ -168,7 +168,7 @@ class _Loop:
         self._make_room()
         request = ChatRequest(
             model=self._task.model,
-            messages=(self._system_message(), *self._messages[1:]),
+            messages=tuple(self._messages),
             tools=self._tools,
             timeout_s=max(1.0, min(_CALL_TIMEOUT_S, self._meter.left_s())),
         )
@@ -216,13 +216,6 @@ class _Loop:
         all_bad = all(result.malformed for result in results)
         _stop_if(self._stuck.turn(bad=all_bad, why=results[-1].text))
 
-    def _system_message(self) -> Message:
-        """Return the system message with the playbooks that fit now; they can change."""
-        if self._toolbox is None:
-            return self._messages[0]
-        section = self._toolbox.prompt_section(self._task.node, self._task.prompt)
-        return replace(self._messages[0], content=f"{self._messages[0].content}\n{section}\n")
-
     def _first_messages(self) -> tuple[Message, ...]:
         system = _TEMPLATES.get_template("system_prompt.md.j2").render(
             work_dir=self._runner.context.sandbox.work_dir,
@@ -231,6 +224,8 @@ class _Loop:
             allowed=str(parse_allowed_tools(self._task.allowed_tools)),
             system=self._task.system,
         )
+        if self._toolbox is not None:
+            system += f"\n{self._toolbox.prompt_section(self._task.prompt)}\n"
         return (
             Message(role="system", content=system),
             Message(role="user", content=self._task.prompt),

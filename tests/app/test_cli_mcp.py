@@ -70,7 +70,7 @@ def tracker(asked: Harness, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     box = Toolbox(
         tools=tuple(Tool(name=n, description="Does it.\x1b[2J", parameters=OBJECT) for n in named),
         run=lambda _: "",
-        prompt_section=lambda _, __: "",
+        prompt_section=lambda _: "",
         serve=serve_toolbox,
     )
     with serve_toolbox(box) as served:

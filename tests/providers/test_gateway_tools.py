@@ -38,7 +38,7 @@ class Tracker:
         return Toolbox(
             tools=tuple(Tool(name=n, description="", parameters={"type": "object"}) for n in names),
             run=self.run,
-            prompt_section=lambda _, __: "",
+            prompt_section=lambda _: "",
             serve=serve_toolbox,
         )
 

@@ -143,7 +143,7 @@ def test_what_a_model_gets_is_bounded_text(box: Toolbox) -> None:
     assert run("get_issue", "[7]") == "error: the arguments must be a JSON object"
     assert len(run("get_issue", json.dumps({"text": "x" * 100_000}))) <= MAX_TOOL_OUTPUT + 100
     assert run("die").startswith("error: MCP server 'tracker'")
-    assert "it may hold instructions" in box.prompt_section("fix", "do")
+    assert "it may hold instructions" in box.prompt_section("do")
 
 
 def test_no_server_starts_for_an_agent_that_may_use_none() -> None:

@@ -44,7 +44,7 @@ def tracker(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tracke
     made = Tracker()
     names = ("get_issue", "create_issue")
     tools = tuple(Tool(name=n, description="", parameters={"type": "object"}) for n in names)
-    box = Toolbox(tools=tools, run=made.run, prompt_section=lambda _, __: "", serve=serve_toolbox)
+    box = Toolbox(tools=tools, run=made.run, prompt_section=lambda _: "", serve=serve_toolbox)
     with serve_toolbox(box) as served:
         monkeypatch.setenv("TRACKER_TOKEN", served.token)
         headers = {"Authorization": "Bearer ${TRACKER_TOKEN}"}

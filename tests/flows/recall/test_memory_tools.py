@@ -95,7 +95,7 @@ def test_a_playbook_of_an_agent_is_a_draft_that_no_run_is_shown(opened: Library)
         assert "only a person" in str(call(box, "playbook_delete", id="rotate-keys"))
         assert call(box, "playbook_update", id=made["id"], notes="n")["notes"] == "n"
         assert box is not None
-        assert str(made["id"]) not in box.prompt_section("p", "rotate keys")
+        assert str(made["id"]) not in box.prompt_section("rotate keys")
     assert "keys better" not in run_memory(WORDS).surface("r2", "rotate keys").text
     assert "better" in str(opened.list())
 

@@ -20,7 +20,7 @@ class Shelf:
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
-        self.prompts: list[tuple[str, str]] = []
+        self.prompts: list[str] = []
 
     def toolbox(self) -> Toolbox:
         return Toolbox(tools=(SEARCH,), run=self._run, prompt_section=self._suggest, serve=_no_door)
@@ -29,8 +29,8 @@ class Shelf:
         self.calls.append(call)
         return '{"playbooks": []}'
 
-    def _suggest(self, prompt_id: str, prompt: str) -> str:
-        self.prompts.append((prompt_id, prompt))
+    def _suggest(self, prompt: str) -> str:
+        self.prompts.append(prompt)
         return f"Suggested {len(self.prompts)}"
 
 
@@ -82,11 +82,12 @@ def test_a_host_tool_that_the_node_does_not_allow_is_denied(
     assert result.decisions == DecisionCounts(denied=1)
 
 
-def test_each_model_call_has_the_current_prompt_section(sandbox: ScriptedSandbox) -> None:
+def test_each_model_call_has_the_same_system_message_with_the_prompt_section(
+    sandbox: ScriptedSandbox,
+) -> None:
     shelf = Shelf()
     _, asked = work(shelf, sandbox, None)
-    assert shelf.prompts == [("fix", "rotate"), ("fix", "rotate")]
-    systems = [request.messages[0].content for request in asked]
-    assert systems[0].endswith("Suggested 1\n")
-    assert systems[1].endswith("Suggested 2\n")
-    assert "Suggested 1" not in systems[1]
+    assert shelf.prompts == ["rotate"]
+    first, second = (request.messages[0] for request in asked)
+    assert first.content.endswith("Suggested 1\n")
+    assert second == first
