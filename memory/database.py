@@ -34,7 +34,7 @@ from contracts.errors import SettingsInvalid
 from memory.errors import StoreBusy, StoreCorrupt, StoreTooNew, StoreUnavailable
 from memory.tables import InvalidTimestamp
 
-REVISION = "0014"
+REVISION = "0015"
 """The newest migration that this program knows."""
 
 WRITE_LOCK_WAIT_S = 60

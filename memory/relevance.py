@@ -1,15 +1,14 @@
 """How relevant a text is for a question: by its words (BM25), and by words and vectors together."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from math import log
 
 K1 = 1.2
 B = 0.75
 TYPICAL_LENGTH = 60.0
-"""Stands for BM25's average length. A constant keeps the impacts of one playbook independent of
-all others."""
+"""Stands for BM25's average length. A constant keeps the impacts of one entry independent of all
+others."""
 
 WORD_WEIGHT = 1.0
 """Weight of the share of the query that the words match, against the similarity of the vectors;
@@ -19,12 +18,9 @@ MAX_QUERY_WORDS = 24
 _MAX_WORD_LENGTH = 40
 _MAX_WORDS = 2_000
 _MAX_CHARACTERS = _MAX_WORDS * 10
-_WORD_CHARACTERS = 8.0
-"""Characters of a text for each of its words that is no stop word, on average in English."""
 
 _IDEOGRAPH = "[぀-ヿ㐀-鿿가-힣]"
-_RUN = r"[^\W_]"
-_WORD = re.compile(f"{_IDEOGRAPH}|{_RUN}+")
+_WORD = re.compile(rf"{_IDEOGRAPH}|[^\W_]+")
 _COMMON_WORDS = (
     "a an and are as at be by can do does for from has have how i if in into is it its me my of "
     "on or our so that the their them then there these this to up was we what when where which "
@@ -53,39 +49,6 @@ def inverse_frequency(count: float, total: int) -> float:
 def impact(count: float, length: float) -> float:
     """Return a text's part of the BM25 score of a word, which it has `count` of `length` times."""
     return count * (K1 + 1) / (count + K1 * (1 - B + B * length / TYPICAL_LENGTH))
-
-
-def score_texts(query: Sequence[str], texts: Sequence[str]) -> tuple[list[float], float]:
-    """Return the BM25 score of each text for these word stems, and the highest possible score.
-
-    It reads every text: 15 ms for 1,000 notes of 400 characters.
-    """
-    counts = _count_stems(query, texts)
-    frequencies = Counter(word for counted in counts for word in counted)
-    weights = {word: inverse_frequency(frequencies[word], len(texts)) for word in query}
-    scores = [
-        sum(weights[word] * impact(n, len(text) / _WORD_CHARACTERS) for word, n in counted.items())
-        for counted, text in zip(counts, texts, strict=True)
-    ]
-    return scores, (K1 + 1) * sum(weights.values())
-
-
-def _count_stems(query: Sequence[str], texts: Sequence[str]) -> list[Counter[str]]:
-    """Count these word stems in each text; the other words of a text are not looked at."""
-    if not query:
-        return [Counter() for _ in texts]
-    # A stem is the start of its word, up to a last y that stands for the ending "ies".
-    starts = "|".join(sorted({re.escape(stem.removesuffix("y")) for stem in query}))
-    words = re.compile(f"(?:(?<!{_RUN})|(?={_IDEOGRAPH}))(?:{starts})(?:(?<={_IDEOGRAPH})|{_RUN}*)")
-    wanted = set(query)
-    return [
-        Counter(
-            stem
-            for word in words.findall(text[:_MAX_CHARACTERS].lower())
-            if (stem := _stem(word[:_MAX_WORD_LENGTH])) in wanted
-        )
-        for text in texts
-    ]
 
 
 def fuse_scores(

@@ -174,16 +174,17 @@ embedding_models = Table(
 )
 """The distance limit that was measured for each model, see `memory.vectors.calibrate`."""
 
-playbook_words = Table(
+entry_words = Table(
     "words",
     metadata,
     Column("word", String(64), primary_key=True),
-    _playbook_key(),
+    owner_column("entry_key", "entries.key"),
     Column("impact", Float, nullable=False),
-    Index("words_by_impact", "word", "impact", "playbook_key"),
-    Index("words_by_playbook", "playbook_key"),
+    Index("words_by_impact", "word", "impact", "entry_key"),
+    Index("words_by_entry", "entry_key"),
     sqlite_with_rowid=False,
 )
+"""The stem of each word of an entry, with the entry's part of its BM25 score."""
 
 outdated_entries = Table(
     "outdated",

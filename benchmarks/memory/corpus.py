@@ -12,10 +12,10 @@ from sqlalchemy import insert
 
 from memory.content import content_json, embedding_text, slugify
 from memory.database import write_transaction
-from memory.playbooks.bm25 import word_impacts
+from memory.indexing import word_impacts
 from memory.playbooks.library import Library
 from memory.playbooks.write import playbook_columns
-from memory.tables import entries, entry_versions, outdated_entries, playbook_words
+from memory.tables import entries, entry_versions, entry_words, outdated_entries
 from memory.tables import entry_vectors as vector_table
 from memory.types import PlaybookContent, PlaybookStep
 from providers import minilm
@@ -137,11 +137,11 @@ def fill(library: Library, made: Sequence[PlaybookContent], made_vectors: Sequen
             ]
             connection.execute(insert(entry_versions), history)
             spoken = [
-                {"word": word, "playbook_key": key, "impact": impact}
+                {"word": word, "entry_key": key, "impact": impact}
                 for key, c in part
                 for word, impact in word_impacts(c).items()
             ]
-            connection.execute(insert(playbook_words), spoken)
+            connection.execute(insert(entry_words), spoken)
             kept = [
                 {
                     "entry_key": key,

@@ -15,11 +15,12 @@ from benchmarks.memory import corpus
 from benchmarks.memory.surface import Times, timed, times
 from benchmarks.row import Row
 from contracts.agents import AGENTS, NATIVE
+from memory.indexing import word_impacts
 from memory.notes.notebook import Notebook, open_notebook
 from memory.notes.store import note_columns, notebook_transaction
 from memory.notes.types import BaseType, ExampleContent, NoteContent
 from memory.scope import Scope
-from memory.tables import entries, entry_vectors
+from memory.tables import entries, entry_vectors, entry_words
 from memory.types import Embedder
 from providers import minilm
 
@@ -66,6 +67,12 @@ def fill(book: Notebook, *, spread: bool) -> None:
         for kind in (written[:NOTES], written[NOTES:]):
             connection.execute(insert(entries), kind)
         connection.execute(insert(entry_vectors), kept)
+        spoken = [
+            {"word": word, "entry_key": number, "impact": impact}
+            for number, row in enumerate(written, 1)
+            for word, impact in word_impacts(str(row["text"])).items()
+        ]
+        connection.execute(insert(entry_words), spoken)
 
 
 def _rows(book: Notebook, spread: str) -> Iterator[Row]:

@@ -5,7 +5,8 @@ relevance compares the task with every one of them, by vectors and by words: it 
 there is no index that could be stale.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import nlargest
@@ -16,9 +17,9 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, se
 from memory.notes.agent_settings import ExampleStrategy, NoteStrategy
 from memory.notes.store import entries_by_key, read_notes, select_entries
 from memory.notes.types import ALWAYS_RELEVANT_TYPES, Entry, EntryFilter, EntryKind
-from memory.relevance import fuse_scores, query_words, score_texts
+from memory.relevance import K1, fuse_scores, inverse_frequency, query_words
 from memory.scope import Scope, scope_key, scope_level, visible_scopes
-from memory.tables import entries, entry_vectors, note_types
+from memory.tables import entries, entry_vectors, entry_words, note_types
 from memory.types import Vector
 from memory.vectors.embeddings import cosine_distances
 
@@ -91,7 +92,7 @@ class NoteSearch:
         return FoundEntries(entries=found, reason=reason)
 
     def _by_relevance(self, kind: EntryKind, limit: int) -> FoundEntries:
-        rows = self._visible_texts(kind, len(self.vector or ()))
+        rows = self._visible_rows(kind, len(self.vector or ()))
         distances = self._distances(rows)
         relevance = self._relevance(rows, distances)
         levels = {scope_key(scope): scope_level(scope) for scope in visible_scopes(self.viewer)}
@@ -131,14 +132,27 @@ class NoteSearch:
     def _relevance(
         self, rows: Sequence[Row[tuple[object, ...]]], distances: Mapping[int, float]
     ) -> dict[int, float]:
-        scores, highest = score_texts(query_words(self.task), [row.text for row in rows])
-        words = [(row.key, score) for row, score in zip(rows, scores, strict=True) if score]
+        words, highest = self._word_scores({row.key for row in rows})
         vectors = None if self.vector is None else list(distances.items())
         return fuse_scores(
             words, vectors, max_word_score=highest, max_distance=1.0, word_weight=NOTE_WORD_WEIGHT
         )
 
-    def _visible_texts(self, kind: EntryKind, length: int) -> Sequence[Row[tuple[object, ...]]]:
+    def _word_scores(self, visible: Collection[int]) -> tuple[list[tuple[int, float]], float]:
+        """Return the BM25 scores of visible entries by key, and the highest possible score."""
+        query, columns = query_words(self.task), entry_words.c
+        stored = select(columns.entry_key, columns.word, columns.impact)
+        rows = self.connection.execute(stored.where(columns.word.in_(query)))
+        found = [(key, word, impact) for key, word, impact in rows if key in visible]
+        # Only visible entries count: what others keep has no influence.
+        frequencies = Counter(word for _, word, _ in found)
+        weights = {word: inverse_frequency(frequencies[word], len(visible)) for word in query}
+        scores: dict[int, float] = {}
+        for key, word, impact in found:
+            scores[key] = scores.get(key, 0.0) + weights[word] * impact
+        return list(scores.items()), (K1 + 1) * sum(weights.values())
+
+    def _visible_rows(self, kind: EntryKind, length: int) -> Sequence[Row[tuple[object, ...]]]:
         embedded = and_(
             entry_vectors.c.entry_key == entries.c.key,
             entry_vectors.c.model == self.model,
@@ -149,7 +163,6 @@ class NoteSearch:
             entries.c.key,
             entries.c.scope,
             entries.c.type,
-            entries.c.text,
             func.coalesce(note_types.c.priority, 0).label("priority"),
             entry_vectors.c.vector,
         ).select_from(joined.outerjoin(entry_vectors, embedded))

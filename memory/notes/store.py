@@ -24,6 +24,7 @@ from memory.entries import (
     read_entries,
 )
 from memory.errors import EntryInvalid, EntryNotFound
+from memory.indexing import index_entries
 from memory.notes.content import (
     C,
     check_note_type,
@@ -48,7 +49,6 @@ from memory.notes.types import (
 from memory.scope import scope_key
 from memory.tables import entries, note_types
 from memory.types import EntryVersion
-from memory.vectors.embeddings import queue_texts
 
 PERSON = Author("person")
 
@@ -95,7 +95,7 @@ def insert_note(
         "source_run": source_run,
     }
     key = insert_entry(connection, kind_of(content), columns, source=author.label, at=at) or 0
-    queue_texts(connection, [key])
+    index_entries(connection, [key])
     return entries_by_key(connection, [key])[key]
 
 
@@ -162,7 +162,7 @@ def update_note(
         at=at,
         version=version,
     )
-    queue_texts(connection, [wanted.key])
+    index_entries(connection, [wanted.key])
     return entries_by_key(connection, [wanted.key])[wanted.key]
 
 

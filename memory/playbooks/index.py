@@ -20,8 +20,8 @@ from sqlalchemy import Connection, Engine, Row, and_, bindparam, exists, func, s
 from contracts.errors import ModelRefused, ModelUnavailable
 from memory.content import sanitize_text
 from memory.database import exclusive_lock, read_transaction, write_transaction
-from memory.entries import IS_PLAYBOOK
 from memory.errors import StoreBusy, StoreCorrupt, StoreUnavailable
+from memory.indexing import searched_texts, texts_with_vector
 from memory.playbooks import bm25
 from memory.playbooks.store import filter_conditions
 from memory.relevance import query_words
@@ -55,7 +55,7 @@ _OWN_VECTORS = and_(entry_vectors.c.model == bindparam("model"), entry_vectors.c
 _IS_OUTDATED = exists(select(outdated_entries.c.number))
 _STATE = select(
     func.max(entries.c.key).label("last_key"),
-    func.count(entries.c.key).label("playbooks"),
+    func.count(entries.c.key).label("entries"),
     _IS_OUTDATED.label("is_outdated"),
     select(func.max(last_changes.c.number)).scalar_subquery().label("last_change"),
     select(func.min(entry_vectors.c.model)).scalar_subquery().label("first_model"),
@@ -72,8 +72,8 @@ _STATE = select(
     .where(embedding_models.c.model == bindparam("model"))
     .scalar_subquery()
     .label("max_distance"),
-).where(IS_PLAYBOOK)
-"""One row: the highest key and the number of playbooks, whether changes wait to be numbered, the
+)
+"""One row: the highest key and the number of entries, whether changes wait to be numbered, the
 last numbered change, the models of the stored vectors, the dimensions of those of the current
 model, and its limit."""
 
@@ -149,7 +149,7 @@ class PlaybookIndex:
                 connection,
                 query_words(text),
                 where,
-                among=state.playbooks,
+                among=state.entries,
                 last_key=state.last_key or 0,
                 limit=depth,
             )
@@ -238,11 +238,11 @@ class PlaybookIndex:
         return limit
 
     def _sample_vector(self) -> Vector | None:
-        """Return the model's vector of one playbook."""
+        """Return the model's vector of one entry."""
         with read_transaction(self._engine) as connection:
             first = connection.execute(_FIRST_KEY).scalar_one()
-            found = embeddings.entry_texts(connection, [first]) if first else {}
-        return self._embed_first(found[first][0].text, PROBE_TEXT) if found else None
+            found = searched_texts(connection, [first]) if first else []
+        return self._embed_first(texts_with_vector(found[0])[0].text, PROBE_TEXT) if found else None
 
     def _embed_first(self, *texts: str) -> Vector | None:
         """Return the vector of the first of these texts that the model does not refuse."""

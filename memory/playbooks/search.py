@@ -7,6 +7,7 @@ from itertools import chain, zip_longest
 from sqlalchemy import Connection, Engine, bindparam, select
 
 from memory.database import read_transaction
+from memory.indexing import text_digest
 from memory.playbooks import executions, store
 from memory.playbooks.index import IndexMatches, PlaybookIndex
 from memory.playbooks.usefulness import RecentOutcomes, result_group
@@ -28,7 +29,7 @@ from memory.types import (
     Vector,
     wilson,
 )
-from memory.vectors.embeddings import lesson_distances, text_digest
+from memory.vectors.embeddings import lesson_distances
 
 MATCHES_PER_ARM = 50
 """Playbooks that each arm returns before they are fused, or the query's limit if that is more."""

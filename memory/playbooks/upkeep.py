@@ -12,17 +12,17 @@ from memory.content import content_of, embedding_text
 from memory.database import read_transaction, write_transaction
 from memory.entries import IS_PLAYBOOK
 from memory.errors import StaleUpdate
+from memory.indexing import index_entries, searched_texts, word_impacts
 from memory.playbooks import store
-from memory.playbooks.bm25 import word_impacts
 from memory.playbooks.index import PlaybookIndex
-from memory.playbooks.write import index_texts, update_playbook
+from memory.playbooks.write import update_playbook
 from memory.relevance import query_words
 from memory.tables import (
     entries,
     entry_vectors,
+    entry_words,
     executions,
     outdated_entries,
-    playbook_words,
 )
 from memory.types import OutcomeCounts, Playbook, PlaybookFilter, Retention
 from memory.vectors import embeddings
@@ -134,16 +134,11 @@ def _archive(
 def reindex(engine: Engine, index: PlaybookIndex, progress: Progress | None = None) -> None:
     """Rebuild the word index and the vector index, and embed what the model has not."""
     with read_transaction(engine) as connection:
-        keys = list(
-            connection.execute(
-                select(entries.c.key).where(IS_PLAYBOOK).order_by(entries.c.key)
-            ).scalars()
-        )
+        keys = connection.scalars(select(entries.c.key).order_by(entries.c.key)).all()
     for start in range(0, len(keys), CHANGES_PER_BATCH):
         batch = keys[start : start + CHANGES_PER_BATCH]
         with write_transaction(engine) as connection:
-            for key, playbook in store.by_key(connection, batch, lock=True).items():
-                index_texts(connection, key, playbook)
+            index_entries(connection, batch)
         sleep(BATCH_PAUSE_S)
     index.reindex(progress)
 
@@ -184,12 +179,13 @@ def _check_database(connection: Connection) -> IndexCheck:
 
 
 def _check_words(connection: Connection) -> IndexCheck:
-    indexed = select(playbook_words.c.playbook_key).distinct()
-    query = select(entries.c.key).where(IS_PLAYBOOK, entries.c.key.not_in(indexed))
-    keys = list(connection.execute(query.limit(store.KEYS_PER_STATEMENT)).scalars())
+    indexed = select(entry_words.c.entry_key).distinct()
+    query = select(entries.c.key).where(entries.c.key.not_in(indexed))
+    keys = connection.scalars(query.limit(store.KEYS_PER_STATEMENT)).all()
     # A title of emoji alone has no words.
-    missing = sum(bool(word_impacts(p)) for p in store.by_key(connection, keys).values())
-    return _check("words", missing, f"{missing} playbooks without words")
+    found = searched_texts(connection, keys)
+    missing = sum(bool(word_impacts(one.playbook or one.text)) for one in found)
+    return _check("words", missing, f"{missing} entries without words")
 
 
 def _check_embeddings(connection: Connection, mismatches: Sequence[str]) -> IndexCheck:

@@ -17,11 +17,10 @@ from memory.content import (
 from memory.database import lock_until_commit
 from memory.entries import change_entry, insert_entry, stale_update
 from memory.errors import EntryInvalid
+from memory.indexing import index_entries
 from memory.playbooks import store
-from memory.playbooks.bm25 import word_impacts
-from memory.tables import entries, lessons, playbook_tags, playbook_words
+from memory.tables import entries, lessons, playbook_tags
 from memory.types import Playbook, PlaybookContent
-from memory.vectors import embeddings
 
 WriteCheck = Callable[[Connection], None]
 """Runs in the transaction of a write, before it; raises if the write is not allowed."""
@@ -110,23 +109,9 @@ def delete_playbook(connection: Connection, ref: str) -> bool:
     if key is None:
         return False
     # The index learns of a deletion by the missing row.
-    embeddings.queue_texts(connection, [key])
+    index_entries(connection, [key])
     connection.execute(delete(entries).where(entries.c.key == key))
     return True
-
-
-def index_texts(connection: Connection, key: int, content: PlaybookContent) -> None:
-    """Replace the words of one playbook, delete the vectors of its old texts, and queue it."""
-    connection.execute(delete(playbook_words).where(playbook_words.c.playbook_key == key))
-    taught = select(lessons.c.text).where(lessons.c.playbook_key == key)
-    learned = connection.execute(taught).scalars().all()
-    rows = [
-        {"word": word, "playbook_key": key, "impact": impact}
-        for word, impact in word_impacts(content, learned).items()
-    ]
-    if rows:
-        connection.execute(insert(playbook_words), rows)
-    embeddings.queue_texts(connection, [key])
 
 
 def _write_parts(connection: Connection, key: int, content: PlaybookContent) -> None:
@@ -134,7 +119,7 @@ def _write_parts(connection: Connection, key: int, content: PlaybookContent) -> 
     if content.tags:
         rows = [{"playbook_key": key, "tag": tag} for tag in content.tags]
         connection.execute(insert(playbook_tags), rows)
-    index_texts(connection, key, content)
+    index_entries(connection, [key])
 
 
 class RejectedLesson(NamedTuple):
@@ -189,7 +174,7 @@ def add_lessons(
                 reason = f"a lesson has at most {LESSON_LIMIT:,} characters"
                 result.rejected.append(RejectedLesson(rest, reason))
     if result.added:
-        _index_lessons(connection, key)
+        index_entries(connection, [key])
     return result
 
 
@@ -197,7 +182,7 @@ def remove_lessons(connection: Connection, key: int, ids: Sequence[int]) -> None
     """Remove lessons of a playbook."""
     chosen = (lessons.c.playbook_key == key, lessons.c.id.in_(ids))
     connection.execute(delete(lessons).where(*chosen))
-    _index_lessons(connection, key)
+    index_entries(connection, [key])
 
 
 def missing_lessons(connection: Connection, key: int, texts: Iterable[str]) -> set[str]:
@@ -217,13 +202,7 @@ def import_lessons(
     for text, run_id in texts:
         _insert_lesson(connection, key, sanitize_text(text)[:LESSON_LIMIT], known, run_id, at)
     if texts:
-        _index_lessons(connection, key)
-
-
-def _index_lessons(connection: Connection, key: int) -> None:
-    """Index a playbook again after its lessons have changed."""
-    for playbook in store.by_key(connection, [key]).values():
-        index_texts(connection, key, playbook)
+        index_entries(connection, [key])
 
 
 def _insert_lesson(

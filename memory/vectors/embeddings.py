@@ -1,19 +1,13 @@
 """Embeddings of texts: made by a model, and stored in the database, which keeps every vector."""
 
-import json
 from collections.abc import Sequence
 from functools import lru_cache
-from hashlib import sha256
 from math import isfinite
-from typing import NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
-    Text,
     and_,
-    cast,
     delete,
     exists,
     func,
@@ -23,11 +17,10 @@ from sqlalchemy import (
 )
 
 from contracts.errors import HarnessError, ModelRefused
-from memory.content import parse_content, passages
 from memory.entries import IS_PLAYBOOK
-from memory.errors import EntryInvalid
-from memory.tables import entries, entry_vectors, lessons, outdated_entries
-from memory.types import Embedder, PlaybookContent, Vector
+from memory.indexing import EntryText, searched_texts, texts_with_vector
+from memory.tables import entries, entry_vectors, outdated_entries
+from memory.types import Embedder, Vector
 
 EMBEDDED_CHARACTERS = 4_000
 """Characters of a text that are embedded. Providers refuse longer texts."""
@@ -40,19 +33,6 @@ _columns = entry_vectors.c
 _IS_WHOLE = func.length(_columns.vector) == 4 * _columns.dimensions
 _HAS_VECTOR = and_(_columns.entry_key == entries.c.key, _IS_WHOLE, ~_columns.is_lesson)
 _LACKS_VECTOR = and_(entries.c.status != "Revoked", ~exists().where(_HAS_VECTOR))
-
-
-class EntryText(NamedTuple):
-    """A text of an entry that has a vector: a note, an example's input, a passage, or a lesson."""
-
-    key: int
-    text: str
-    is_lesson: bool = False
-
-    @property
-    def digest(self) -> str:
-        """The digest by which the vector is found."""
-        return text_digest(self.text)
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
@@ -105,56 +85,6 @@ def embed_query(embedder: Embedder, text: str) -> Vector:
     return embed_texts(embedder, [text])[0]
 
 
-def queue_texts(connection: Connection, keys: Sequence[int]) -> None:
-    """Queue changed or deleted entries for the next search, and delete vectors of old texts."""
-    for key, texts in entry_texts(connection, keys).items():
-        is_stale = _columns.digest.not_in([one.digest for one in texts])
-        connection.execute(delete(entry_vectors).where(_columns.entry_key == key, is_stale))
-    if keys:
-        connection.execute(insert(outdated_entries), [{"entry_key": key} for key in keys])
-
-
-def entry_texts(
-    connection: Connection, keys: Sequence[int], *, lock: bool = False
-) -> dict[int, list[EntryText]]:
-    """Return the texts of these entries that have a vector, by key; a revoked entry has none.
-
-    With `lock` they stay as they are until the transaction ends, and entries that another
-    transaction changes are left out.
-    """
-    columns = entries.c
-    # As text: one row whose JSON is damaged must not stop the others.
-    content = cast(columns.content, Text).label("content")
-    query = select(columns.key, columns.text, columns.kind, columns.status, content)
-    query = query.where(columns.key.in_(keys)).order_by(columns.key)
-    if lock:
-        query = query.with_for_update(key_share=True, skip_locked=True)
-    rows = connection.execute(query).all()
-    learned: dict[int, list[str]] = {}
-    taught = select(lessons.c.playbook_key, lessons.c.text).where(lessons.c.playbook_key.in_(keys))
-    for key, text in connection.execute(taught.order_by(lessons.c.id)):
-        learned.setdefault(key, []).append(text)
-    return {row.key: _texts(row, learned.get(row.key, ())) for row in rows}
-
-
-def _texts(row: Row[tuple[object, ...]], learned: Sequence[str]) -> list[EntryText]:
-    if row.kind != "playbook":
-        return [] if row.status == "Revoked" else [EntryText(row.key, row.text)]
-    found = passages(_content(row.content, row.text), learned)
-    # A single lesson needs no vector: vectors sort the lessons of a playbook.
-    sorted_ = learned if len(learned) > 1 else ()
-    texts = [EntryText(row.key, text) for text in dict.fromkeys(found)]
-    return [*texts, *(EntryText(row.key, text, is_lesson=True) for text in sorted_)]
-
-
-def _content(document: str, title: str) -> PlaybookContent:
-    """Return the content of a JSON text; only the title of one that is damaged."""
-    try:
-        return parse_content(json.loads(document))
-    except (ValueError, EntryInvalid):
-        return PlaybookContent(title=title)
-
-
 def texts_to_embed(connection: Connection, keys: Sequence[int]) -> list[EntryText]:
     """Return the texts of these entries that have no vector."""
     stored = select(_columns.entry_key, _columns.digest, _columns.is_lesson)
@@ -162,8 +92,8 @@ def texts_to_embed(connection: Connection, keys: Sequence[int]) -> list[EntryTex
     known = {(row.entry_key, row.digest, row.is_lesson) for row in rows}
     return [
         one
-        for texts in entry_texts(connection, keys).values()
-        for one in texts
+        for entry in searched_texts(connection, keys)
+        for one in texts_with_vector(entry)
         if (one.key, one.digest, one.is_lesson) not in known
         and (one.is_lesson or (one.key, "", False) not in known)
     ]
@@ -177,11 +107,6 @@ def put_vector(connection: Connection, one: EntryText, model: str, vector: Vecto
     row = {"entry_key": one.key, "digest": one.digest, "is_lesson": one.is_lesson, "model": model}
     row |= {"dimensions": len(vector), "vector": to_bytes(vector)}
     connection.execute(insert(entry_vectors).values(**row))
-
-
-def text_digest(text: str) -> str:
-    """Return the digest by which the vector of a passage is found."""
-    return sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def delete_other_vectors(connection: Connection, model: str, length: int) -> None:

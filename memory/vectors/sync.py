@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, Select, Table, delete, exists, func, 
 
 from memory.database import read_transaction, write_transaction
 from memory.entries import IS_PLAYBOOK
+from memory.indexing import EntryText, searched_texts, texts_with_vector
 from memory.tables import (
     entries,
     last_changes,
@@ -23,7 +24,6 @@ from memory.tables import (
 from memory.types import Vector
 from memory.vectors import embeddings
 from memory.vectors.chroma import IndexEntry
-from memory.vectors.embeddings import EntryText
 from memory.vectors.vector_index import IndexUpdate, VectorIndex
 
 Progress = Callable[[int, int], None]
@@ -115,7 +115,8 @@ class IndexSync:
             # An entry that another transaction changes is not waited for: it stays queued, and
             # the next search embeds it.
             keys = [item.key for item in batch]
-            texts = embeddings.entry_texts(connection, keys, lock=True)
+            found = searched_texts(connection, keys, lock=True)
+            texts = {one.key: texts_with_vector(one) for one in found}
             for item, vector in zip(batch, vectors, strict=True):
                 if item in texts.get(item.key, ()):  # else it was changed meanwhile
                     embeddings.put_vector(connection, item, self._model, vector)

@@ -16,12 +16,12 @@ from memory.content import embedding_text
 from memory.database import open_database, write_transaction
 from memory.errors import StoreCorrupt
 from memory.export_import import export_store
+from memory.indexing import EntryText
 from memory.playbooks.library import Library
 from memory.playbooks.write import playbook_columns
-from memory.tables import entries, entry_vectors
+from memory.tables import entries, entry_vectors, outdated_entries
 from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery
 from memory.vectors import embeddings, vector_index
-from memory.vectors.embeddings import EntryText
 from tests.support.forks import Fork
 from tests.support.memory import Open, WordEmbedder
 from tests.support.spread import spread
@@ -70,7 +70,8 @@ def fill(home: Path) -> None:
             }
             connection.execute(insert(entries).values(**row))
             embeddings.put_vector(connection, EntryText(n + 1, texts[n]), "spread", made[n])
-        embeddings.queue_texts(connection, range(1, MANY + 1))
+        rows = [{"entry_key": n + 1} for n in range(MANY)]
+        connection.execute(insert(outdated_entries), rows)
     engine.dispose()
 
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.errors import EntryInvalid
-from memory.playbooks.bm25 import word_impacts
+from memory.indexing import word_impacts
 from memory.playbooks.lift import MIN_RUNS_PER_SIDE, Trial, is_held_out, lift
 from memory.playbooks.search import blend_confidence, ranked_keys
 from memory.playbooks.upkeep import stale_reason
-from memory.relevance import fuse_scores, query_words, score_texts, tokenize
+from memory.relevance import fuse_scores, query_words, tokenize
 from memory.types import (
     GroupThresholds,
     OutcomeCounts,
@@ -186,11 +186,3 @@ def test_the_library_refuses_numbers_that_the_command_line_refuses(
 ) -> None:
     with pytest.raises(EntryInvalid, match="it must be"):
         make()
-
-
-def test_scores_of_texts_are_those_of_their_word_stems() -> None:
-    texts = ["Copy the policies; copying copies", "use 漢字", "nothing of it", "copycat"]
-    query = query_words("copies of a policy 字")
-    scores, highest = score_texts(query, texts)
-    assert [score > 0 for score in scores] == [True, True, False, False]
-    assert 0 < max(scores) < highest
