@@ -85,7 +85,8 @@ def _in_docker_run(image: str, repository: Path, bundle: Path) -> float:
     trust = ("--env=PIP_CERT=/ca.pem", f"--volume={bundle}:/ca.pem:ro")
     line = (
         "cp -r /source ~/work && cd ~/work && "
-        "python3 -m pip install --quiet --no-warn-script-location --no-cache-dir --user --break-system-packages -e . && "
+        "python3 -m pip install --quiet --no-warn-script-location --no-cache-dir --user "
+        "--break-system-packages -e . && "
         f"! python3 -m pytest && {fix_program(_PROJECT)} && python3 -m pytest"
     )
     began = monotonic()

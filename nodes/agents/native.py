@@ -115,7 +115,9 @@ class _Loop:
         self._tools = (*allowed_native_tools(task.allowed_tools), *host_tools)
         self._window = ContextWindow(context_tokens, self._tools)
         conversation = task.conversation
-        self._messages = list(conversation.messages if conversation else self._first_messages())
+        first, *rest = self._first_messages()
+        # The first message names playbooks that fit the prompt, which a resume may have changed.
+        self._messages = [first, *(conversation.messages[1:] if conversation else rest)]
         if conversation and conversation.told:
             self._tell(conversation.told)
         self._stuck = StuckDetector()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import pytest
 
@@ -91,3 +92,30 @@ def test_each_model_call_has_the_same_system_message_with_the_prompt_section(
     first, second = (request.messages[0] for request in asked)
     assert first.content.endswith("Suggested 1\n")
     assert second == first
+
+
+def test_a_conversation_that_goes_on_gets_the_section_of_its_new_prompt(
+    sandbox: ScriptedSandbox,
+) -> None:
+    asked: list[ChatRequest] = []
+
+    def complete(request: ChatRequest) -> Reply:
+        asked.append(request)
+        return Reply(message=Message(role="assistant", content="Done."))
+
+    task = AgentTask(
+        node="fix", prompt="rotate", model="m", toolbox=Shelf().toolbox(), may_continue=True
+    )
+    first = native_agent(complete)(task, sandbox)
+    assert first.conversation is not None
+    shelf = Shelf()
+    again = replace(
+        task,
+        prompt="stretch",
+        toolbox=shelf.toolbox(),
+        conversation=replace(first.conversation, told="stretch"),
+    )
+    native_agent(complete)(again, sandbox)
+    assert shelf.prompts == ["stretch"]
+    assert [m.content for m in asked[1].messages[1:]] == ["rotate", "Done.", "stretch"]
+    assert asked[1].messages[0].content.count("Suggested") == 1
