@@ -1,7 +1,10 @@
 """Machines that work for one server: how they must be set, and whose run is whose."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -190,3 +193,38 @@ def test_what_a_dead_machine_had_taken_is_scheduled_again_and_may_be_taken(
     again = (StateType.SCHEDULED.value, DIED)
     assert [state(run) for run in (pending, running)] == [again, again]
     assert [state(run)[0] for run in (others, ended)] == ["PENDING", "FAILED"]
+
+
+WATCHED = """
+import sys
+from threading import Event
+from flows.orchestration.compile import exit_when_cancelled
+from flows.orchestration.start import connected_to
+
+with connected_to(sys.argv[1]), exit_when_cancelled(sys.argv[2], every_s=0.1):
+    Event().wait()
+"""
+
+
+@pytest.mark.prefect
+def test_the_process_of_a_run_that_was_taken_over_ends_and_leaves_the_flow_run_as_it_is(
+    own_api: str, server: httpx.Client
+) -> None:
+    flow = server.post("/flows/", json={"name": "dies"}).json()["id"]
+    asked = {"flow_id": flow, "state": {"type": "RUNNING"}}
+    run = server.post("/flow_runs/", json=asked).json()["id"]
+    names = count()
+    with subprocess.Popen((sys.executable, "-c", WATCHED, own_api, run)) as process:
+
+        def has_ended() -> bool:
+            # It compares with the label that it saw first, whenever that was.
+            taken = {WORKER_LABEL: f"machine-{next(names)}"}
+            server.patch(f"/flow_runs/{run}/labels", json=taken).raise_for_status()
+            return process.poll() is not None
+
+        try:
+            wait_until(has_ended)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert server.get(f"/flow_runs/{run}").json()["state"]["type"] == "RUNNING"
