@@ -7,6 +7,7 @@ from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
+from time import monotonic
 from uuid import UUID
 
 from prefect.client.schemas.filters import (
@@ -32,8 +33,8 @@ from flows.services.deploy import WORK_POOL
 from flows.services.machines import (
     DIED,
     WORKER_LABEL,
+    DeathWatch,
     Machine,
-    dead_machines,
     is_in_question,
     recorded,
     takes_over,
@@ -41,7 +42,7 @@ from flows.services.machines import (
     why_left,
 )
 
-HEARTBEAT_S = 15
+HEARTBEAT_S = 10
 """Seconds between heartbeats. The server shows a worker as offline after three that are missing."""
 
 _OPEN = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING]))
@@ -62,6 +63,10 @@ class Worker(ProcessWorker):
     def _left(self) -> set[UUID]:
         """Runs whose log says that this machine leaves them to another one."""
         return set()
+
+    @cached_property
+    def _watch(self) -> DeathWatch:
+        return DeathWatch(self.name)
 
     @classmethod
     def __dispatch_key__(cls) -> str:
@@ -107,7 +112,7 @@ class Worker(ProcessWorker):
     async def _take_over(self) -> None:
         """Schedule the runs of dead machines again, unless another machine does so."""
         workers = await self.client.read_workers_for_work_pool(WORK_POOL)
-        dead = dead_machines(workers)
+        dead = self._watch.look(workers, now_s=monotonic())
         if not dead or not takes_over(workers, self.name):
             return
         known = dead & recorded(await self.client.read_variables()).keys()

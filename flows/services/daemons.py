@@ -25,6 +25,9 @@ from flows.services.local_http import free_port, http_url, is_healthy
 POLL_S = 2
 """Seconds between two requests of a worker for scheduled runs."""
 
+UPKEEP_POLL_S = 10
+"""The same of the worker for upkeep: the other one takes upkeep too, while it has a free slot."""
+
 _WORKER_VARIABLES = re.compile(
     rf"{PROVIDER_VARIABLES.pattern}|KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|^(HARNESS|PREFECT|DOCKER)_",
     re.IGNORECASE,
@@ -112,23 +115,24 @@ def machine_name(settings: Settings) -> str:
 
 def worker_daemon(settings: Settings, api: str) -> Daemon:
     """The worker for the server at `api`; it is replaced if address, limit, code or keys change."""
-    return _worker(settings, api, "worker", "the worker", limit=settings.max_runs)
+    return _worker(settings, api, "worker", "the worker", poll_s=POLL_S, limit=settings.max_runs)
 
 
 def upkeep_worker_daemon(settings: Settings, api: str) -> Daemon:
     """The worker that executes upkeep only, so that upkeep never waits for runs to end."""
-    return _worker(settings, api, UPKEEP_QUEUE, "the upkeep worker", UPKEEP_QUEUE, limit=1)
+    title = "the upkeep worker"
+    return _worker(settings, api, UPKEEP_QUEUE, title, UPKEEP_QUEUE, poll_s=UPKEEP_POLL_S, limit=1)
 
 
 def _worker(
-    settings: Settings, api: str, name: str, title: str, *queues: str, limit: int
+    settings: Settings, api: str, name: str, title: str, *queues: str, poll_s: int, limit: int
 ) -> Daemon:
     worker_name = "-".join((machine_name(settings), *queues))
 
     def launch() -> Launch:
         port = str(free_port())
         path = (str(Path(sys.executable).parent), environment().get("PATH", os.defpath))
-        env = {"PREFECT_WORKER_QUERY_SECONDS": str(POLL_S)} | _env(settings)
+        env = {"PREFECT_WORKER_QUERY_SECONDS": str(poll_s)} | _env(settings)
         env |= {
             "PATH": os.pathsep.join(path),
             "DO_NOT_TRACK": "1",

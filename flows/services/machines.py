@@ -8,6 +8,7 @@ same on all machines.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from hashlib import sha256
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -33,6 +34,9 @@ WORKER_LABEL = "prefect.worker.name"
 
 DIED = "its machine died: it starts again on the next one"
 """Message of the state of such a flow run. Any machine may take it."""
+
+GAP_S = 30.0
+"""Seconds between two looks at the workers after which a `DeathWatch` begins anew."""
 
 _VARIABLE = "harness_machine_"
 _SHORT = 60
@@ -128,14 +132,37 @@ def why_left(
     return None
 
 
-def dead_machines(workers: "Iterable[Worker]") -> set[str]:
-    """Return the machines none of whose workers sends heartbeats any more.
+class DeathWatch:
+    """Tells which machines die while this one watches.
 
-    A machine whose worker for upkeep is alive has only lost a process: its runs are executed.
+    A machine is dead if all its workers are silent in two looks, and one had sent a heartbeat since
+    the watch began. A machine whose worker for upkeep is alive has only lost a process: its runs
+    are executed. The watch begins anew after a time without a look: then the server was away, and
+    the others have not reached it again yet.
     """
-    seen = list(workers)
-    alive = {_machine(worker) for worker in seen if worker.status == "ONLINE"}
-    return {_machine(worker) for worker in seen} - alive
+
+    def __init__(self, name: str) -> None:
+        """Watch for the worker of this name."""
+        self._name = name
+        self._looked_s = -GAP_S
+        self._since: datetime | None = None
+        self._silent = frozenset[str]()
+
+    def look(self, workers: "Iterable[Worker]", *, now_s: float) -> frozenset[str]:
+        """Return the machines that are dead by these workers of the pool."""
+        seen = list(workers)
+        if self._since is None or now_s - self._looked_s > GAP_S:
+            own = (worker.last_heartbeat_time for worker in seen if worker.name == self._name)
+            self._since, self._silent = next(own, None), frozenset()
+        self._looked_s = now_s
+        alive = {_machine(worker) for worker in seen if worker.status == "ONLINE"}
+        silent = frozenset(
+            _machine(worker)
+            for worker in seen
+            if self._since and (worker.last_heartbeat_time or self._since) > self._since
+        )
+        before, self._silent = self._silent, silent - alive
+        return before & self._silent
 
 
 def takes_over(workers: "Iterable[Worker]", name: str) -> bool:

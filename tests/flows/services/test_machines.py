@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -21,8 +22,8 @@ from flows.services.deploy import create_pool
 from flows.services.machines import (
     DIED,
     WORKER_LABEL,
+    DeathWatch,
     Machine,
-    dead_machines,
     join,
     taken_over,
     takes_over,
@@ -87,16 +88,44 @@ def test_a_run_notices_that_another_machine_has_taken_it() -> None:
     assert taken_over(before, scheduled("review", labels={WORKER_LABEL: "two"}))
 
 
-def worker(name: str, *, online: bool) -> Worker:
-    status = WorkerStatus.ONLINE if online else WorkerStatus.OFFLINE
-    return Worker(name=name, work_pool_id=uuid4(), status=status)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_a_machine_is_dead_when_its_last_worker_is_silent_and_one_other_takes_over() -> None:
+def worker(name: str, *, online: bool, beat_s: float = 0) -> Worker:
+    """A worker whose last heartbeat was so many seconds after the start."""
+    return Worker(
+        name=name,
+        work_pool_id=uuid4(),
+        status=WorkerStatus.ONLINE if online else WorkerStatus.OFFLINE,
+        last_heartbeat_time=START + timedelta(seconds=beat_s),
+    )
+
+
+def test_a_machine_is_dead_when_all_its_workers_are_silent_in_two_looks() -> None:
+    watch = DeathWatch("two")
+    two = worker("two", online=True, beat_s=5)
+    watch.look([two], now_s=0)
+    gone = worker("one", online=False, beat_s=12)
+    lost_a_process = [gone, worker("one-upkeep", online=True, beat_s=40), two]
+    assert watch.look(lost_a_process, now_s=10) == watch.look(lost_a_process, now_s=20) == set()
+    all_silent = [gone, worker("one-upkeep", online=False, beat_s=40), two]
+    assert [watch.look(all_silent, now_s=now) for now in (30, 40)] == [set(), {"one"}]
+
+
+def test_no_machine_is_dead_because_the_server_was_away() -> None:
+    watch = DeathWatch("two")
+    watch.look([worker("two", online=True, beat_s=5)], now_s=0)
+    silent = worker("one", online=False, beat_s=12)
+    back = [silent, worker("two", online=True, beat_s=300)]
+    looks = [watch.look(back, now_s=now) for now in (300, 310, 320)]
+    assert looks == [set()] * 3, "it has not reached the server since"
+    died = [worker("one", online=False, beat_s=330), worker("two", online=True, beat_s=360)]
+    assert [watch.look(died, now_s=now) for now in (340, 350)] == [set(), {"one"}]
+
+
+def test_one_of_the_machines_that_are_online_takes_over() -> None:
     silent = [worker("one", online=False), worker("one-upkeep", online=True)]
     rest = [worker("two", online=True), worker("three", online=True)]
-    assert dead_machines([*silent, *rest]) == set(), "one has only lost a process"
-    assert dead_machines([worker("one", online=False), *rest]) == {"one"}
     for workers in (rest, [*silent, *rest]):
         assert [takes_over(workers, name) for name in ("one", "two", "three")] == [
             False,
@@ -167,29 +196,25 @@ def test_what_a_dead_machine_had_taken_is_scheduled_again_and_may_be_taken(
 
     pending, running = run_of(dead.name, "PENDING"), run_of(dead.name, "PENDING", "RUNNING")
     others, ended = run_of(gone.name, "PENDING"), run_of(dead.name, "PENDING", "FAILED")
-    for name in (dead.name, f"{dead.name}-upkeep"):
-        send_heartbeat(server, name, every_s=1)
 
-    def is_silent() -> bool:
-        found = server.post("/work_pools/harness/workers/filter", json={}).json()
-        return all(one["status"] == "OFFLINE" for one in found if one["name"].startswith(dead.name))
-
-    wait_until(is_silent)
+    def state(run: str) -> tuple[str, str]:
+        found = server.get(f"/flow_runs/{run}").json()["state"]
+        return found["type"], found["message"]
 
     async def look() -> bool:
         # Its name is the first among the workers of this server.
         async with worker_process.Worker(name="a", work_pool_name="harness", limit=1) as alive:
             alive.machine = machine("a")
             await alive.sync_with_backend()
+            for name in (dead.name, f"{dead.name}-upkeep"):
+                send_heartbeat(server, name, every_s=1)
+            while state(running)[0] == "RUNNING":
+                await alive.sync_with_backend()
+                await asyncio.sleep(0.5)
             return await alive._takes(await alive.client.read_flow_run(UUID(running)))
 
     with connected_to(own_api):
         assert asyncio.run(look())
-
-    def state(run: str) -> tuple[str, str]:
-        found = server.get(f"/flow_runs/{run}").json()["state"]
-        return found["type"], found["message"]
-
     again = (StateType.SCHEDULED.value, DIED)
     assert [state(run) for run in (pending, running)] == [again, again]
     assert [state(run)[0] for run in (others, ended)] == ["PENDING", "FAILED"]
