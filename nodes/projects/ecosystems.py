@@ -96,8 +96,6 @@ class Ecosystem(BaseModel, frozen=True, extra="forbid"):
     """Names of the files that decide what an install lays down."""
     sources: tuple[str, ...] = ()
     """Names of files that an install compiles into its result."""
-    caches: tuple[str, ...] = ()
-    """Folders below the home folder with downloads that other projects can use."""
     install_if: tuple[AnySign, ...] = ()
     """There is something to install if any of these is there; empty: always."""
     install: str = ""
