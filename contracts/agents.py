@@ -5,7 +5,7 @@ from typing import Final, Literal, get_args
 NATIVE: Final = "native"
 """The built-in agent: a loop on the host. Nodes use it unless they or the run name another."""
 
-CliAgent = Literal["claude-code", "pi", "opencode", "codex", "qwen-code", "gemini"]
+CliAgent = Literal["claude-code", "pi", "opencode", "codex", "qwen-code", "gemini", "goose"]
 AgentName = Literal["native", CliAgent]
 
 AGENTS: tuple[str, ...] = get_args(AgentName)

@@ -8,6 +8,7 @@ Files and terminals are not offered to the agent: it is in the sandbox and uses 
 """
 
 import json
+import re
 from collections.abc import Generator, Mapping
 from string import Template
 
@@ -243,7 +244,7 @@ class AcpDialogue:
         except ValidationError:
             return  # a kind of update that this version of the SDK does not know
         sign = self._row.failed_sign
-        self._failed |= bool(sign) and sign in json.dumps(update.field_meta)
+        self._failed |= bool(sign and re.search(sign, json.dumps(params)))
         match update:
             case AgentMessageChunk(content=TextContentBlock(text=text), message_id=message):
                 if message != self._message:

@@ -63,8 +63,8 @@ class AgentRow(BaseModel, frozen=True, extra="forbid"):
     hidden_text: str | None = None
     """Beginning of a message that the agent writes about itself and that nobody needs."""
     failed_sign: str = ""
-    """Text in the metadata of an update that says that the agent failed, for one that ends its turn
-    as usual in that case."""
+    """Regular expression for the JSON of an update that says that the agent failed, for one that
+    ends its turn as usual in that case."""
     ended_call: str = ""
     """Text that appears in the files of `$home` once the call `$call` has ended. Empty: the agent
     cannot continue a conversation, so it begins anew when a run is resumed."""

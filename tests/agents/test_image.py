@@ -23,6 +23,7 @@ pytestmark = pytest.mark.docker
         ("codex-acp --version", "2.6.0"),
         ("qwen --version", "0.24.4"),
         ("gemini --version", "0.61.0"),
+        ("goose-binary-linux-x64 --version", "1.52.0"),
         ("fd --version", "fd"),
         ("python3 -m pytest --version", "pytest"),
         ("id -un", "agent"),

@@ -80,6 +80,7 @@ def test_no_prompt_is_in_an_argv_and_no_key_is_in_the_sandbox(
         "codex": "/codex-acp\n",
         "qwen-code": "/qwen\n--acp\n",
         "gemini": "/gemini\n--acp\n",
+        "goose": "goose\nacp\n",
     }
     assert own[agent] in seen
     assert "SECRET-PROMPT" not in seen
@@ -147,7 +148,11 @@ def test_a_denied_call_is_reported_and_not_run(bench: Bench, agent: str) -> None
     results = [str(event["text"]) for event in bench.events("result")]
     assert results[0].startswith("denied: this command is not allowed here; allowed: read, shell")
     assert "hours.py" in results[1]
-    if agent not in ("codex", "gemini"):  # they say nothing of a tool that they do not have
+    if agent not in (
+        "codex",
+        "gemini",
+        "goose",
+    ):  # they say nothing of a tool that they do not have
         assert any("denied" in line for line in bench.lines)
 
 

@@ -24,6 +24,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "edit": "replace",
     },
     "codex": {"shell": "exec_command"},
+    "goose": {"shell": "shell", "write": "write", "edit": "edit"},
     "native": {"shell": "bash", "read": "read_file", "write": "write_file", "edit": "edit_file"},
 }
 

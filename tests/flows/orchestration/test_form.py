@@ -54,6 +54,7 @@ def test_an_agent_is_chosen_from_a_list() -> None:
         "codex",
         "qwen-code",
         "gemini",
+        "goose",
     ]
 
 

@@ -167,6 +167,7 @@ def test_a_sample_env_file_is_no_secret() -> None:
         ("opencode", "bash", "write", "filePath"),
         ("qwen-code", "run_shell_command", "write_file", "file_path"),
         ("gemini", "run_shell_command", "write_file", "file_path"),
+        ("goose", "shell", "write", "path"),
     ],
 )
 def test_the_rules_apply_to_the_tools_of_every_agent(
