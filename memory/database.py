@@ -23,7 +23,6 @@ from sqlite3 import Connection as SqliteConnection
 from tempfile import mkdtemp
 from time import monotonic, sleep
 
-from filelock import FileLock, Timeout
 from pydantic import ValidationError
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
@@ -131,6 +130,8 @@ def exclusive_lock(engine: Engine, name: str, *, wait_s: float | None = None) ->
     """
     busy = f"another process holds the lock {name!r} of database {_name(engine.url)}"
     if engine.dialect.name == "sqlite":
+        from filelock import FileLock, Timeout  # here: it imports asyncio
+
         path = f"{engine.url.database}.{name}.lock"
         try:
             held = FileLock(path, poll_interval=0.005).acquire(-1 if wait_s is None else wait_s)

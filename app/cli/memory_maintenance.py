@@ -14,10 +14,7 @@ from contracts.errors import OptionInvalid
 from flows.config.memory import load_memory_settings
 from flows.config.settings import load_settings
 from flows.recall.library import configured_library, configured_notebook, copy_database
-from flows.runs.runs import is_known
 from memory.content import playbook_json
-from memory.export_import import export_store, import_store
-from memory.export_lines import count_by_type
 from memory.playbooks.executions import asks_for_playbook
 from memory.playbooks.learn import record_feedback
 from memory.playbooks.lift import Lift
@@ -47,6 +44,8 @@ def record(
     as_json: AsJson = False,
 ) -> None:
     """Record that a playbook was followed, and with which outcome."""
+    from flows.runs.runs import is_known  # imports blueprints, which other commands do not need
+
     for option, texts in (("--failed", failed), ("--lesson", lesson)):
         if not all(text.strip() for text in texts or ()):
             raise OptionInvalid(f"{option} is empty: give a text, or omit the option")
@@ -217,6 +216,9 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write playbooks, executions, notes and examples as lines of JSON."""
+    from memory.export_import import export_store  # here, so that other commands start quickly
+    from memory.export_lines import count_by_type
+
     to_stdout = str(file) == "-"
     if as_json and to_stdout:
         raise OptionInvalid("--json describes the file that was written: name one")
@@ -238,6 +240,8 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Import such a file; importing it again changes nothing."""
+    from memory.export_import import import_store  # here, so that other commands start quickly
+
     text = read_file(file)
     if not text.strip():
         raise OptionInvalid(f"{str(file)!r} is empty: there is nothing to import")

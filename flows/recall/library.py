@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from contracts.chat import Embed
 from contracts.errors import HomeUnavailable, ModelUnavailable, OptionInvalid, SettingsInvalid
@@ -18,14 +19,14 @@ from flows.config.memory import (
     unset_variables,
 )
 from flows.config.settings import load_settings
-from flows.services.gateway import embed_through_gateway
 from memory.database import back_up, database_file
-from memory.notes.notebook import Notebook, open_notebook
 from memory.playbooks.library import Library, open_library
 from memory.types import Embedder
-from nodes.agents.table import agent_rows
 from providers import minilm
 from providers.embed import LOCAL_MODEL, PRESETS, litellm_name
+
+if TYPE_CHECKING:
+    from memory.notes.notebook import Notebook
 
 _log = logging.getLogger("memory.model")  # warnings of `memory` are shown at the terminal
 
@@ -55,12 +56,15 @@ def configured_library(
 
 
 @contextmanager
-def configured_notebook(options: MemorySettings | None = None) -> Iterator[Notebook]:
+def configured_notebook(options: MemorySettings | None = None) -> Iterator["Notebook"]:
     """Open the notebook in the same database.
 
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
     """
+    from memory.notes.notebook import open_notebook  # here: playbooks are opened more often
+    from nodes.agents.table import agent_rows
+
     home = load_settings().home  # before the agents, which it names too
     chosen = options or load_memory_settings()
     with open_notebook(
@@ -157,6 +161,8 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     for place, value in {"api_key": wanted.api_key, "url": wanted.url}.items():
         if missing := unset_variables(value, environment()):
             return Embedder(name=name, embed=_lacking(place, missing))
+    from flows.services.gateway import embed_through_gateway  # the local model needs no gateway
+
     made = embed_through_gateway(
         load_settings(),
         model,
