@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from uuid import UUID
 
-from prefect.client.schemas.objects import FlowRun, State
+from prefect.client.schemas.objects import FlowRun
 
 from benchmarks.chaos.stage import Stage
 from benchmarks.operate.worked import NAPS, PATIENCE_S, all_worked, deployment_id, start
@@ -52,14 +52,15 @@ def rows(made: Stage, api: str, size: int) -> Iterator[Row]:
         unit="runs",
         note=f"it died with {len(taken)} runs",
     )
-    resumed = sorted((_again(api, run) - died).total_seconds() for run in taken)
+    again = [_again(api, run) for run in taken]
+    scheduled, resumed = (max(times) - died for times in zip(*again, strict=True))
     yield Row(
         name="a machine dies to its last run under way on another one",
-        ours=resumed[-1],
+        ours=resumed.total_seconds(),
         baseline=SOON_S,
-        ratio=resumed[-1] / SOON_S,
+        ratio=resumed.total_seconds() / SOON_S,
         target="at most 90 s",
-        note=f"the first after {resumed[0]:.0f} s",
+        note=f"of it {scheduled.total_seconds():.0f} s until it was scheduled again",
     )
 
 
@@ -111,16 +112,13 @@ def _read(api: str, runs: list[UUID]) -> list[FlowRun]:
         return client.read_flow_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=runs)))
 
 
-def _again(api: str, run: UUID) -> datetime:
-    """When the run was under way again after its machine had died."""
+def _again(api: str, run: UUID) -> tuple[datetime, datetime]:
+    """When the run was scheduled again after its machine had died, and when it was under way."""
     with prefect_client(api) as client:
         states = sorted(client.read_flow_run_states(run), key=lambda state: state.timestamp)
-    after = states[_index_of_death(states) :]
-    return next(state.timestamp for state in after if state.is_running())
-
-
-def _index_of_death(states: list[State[object]]) -> int:
-    return next((n for n, state in enumerate(states) if state.message == DIED), 0)
+    scheduled = next(n for n, state in enumerate(states) if state.message == DIED)
+    begun = next(state for state in states[scheduled:] if state.is_running())
+    return states[scheduled].timestamp, begun.timestamp
 
 
 def _kill(home: Path) -> None:

@@ -123,7 +123,9 @@ class Worker(ProcessWorker):
         for run in taken:
             if run.labels.get(WORKER_LABEL) in known:
                 await asyncio.to_thread(partial(crash_open_tasks, run.id, DIED))
-                again: State[object] = AwaitingRetry(scheduled_time=datetime.now(UTC), message=DIED)
+                # Its own time: it goes before runs that were asked for later.
+                due = run.expected_start_time or datetime.now(UTC)
+                again: State[object] = AwaitingRetry(scheduled_time=due, message=DIED)
                 await self.client.set_flow_run_state(run.id, again)
 
 

@@ -218,6 +218,9 @@ def test_what_a_dead_machine_had_taken_is_scheduled_again_and_may_be_taken(
     again = (StateType.SCHEDULED.value, DIED)
     assert [state(run) for run in (pending, running)] == [again, again]
     assert [state(run)[0] for run in (others, ended)] == ["PENDING", "FAILED"]
+    found = server.get(f"/flow_runs/{running}").json()
+    due = found["state"]["state_details"]["scheduled_time"]
+    assert due == found["expected_start_time"], "it goes before runs that were asked for later"
 
 
 WATCHED = """
