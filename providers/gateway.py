@@ -17,6 +17,7 @@ thread from its body to its last byte.
 
 import asyncio
 import socket
+import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -265,6 +266,10 @@ async def _events(
 
 _BACKLOG = 256
 
+_THREAD_SWITCH_S = 0.0005
+"""How long a thread that reads an answer keeps the one that sends it waiting. Python's 5 ms delay
+each first byte by about as much."""
+
 
 def serve(app: Starlette, place: str, *, ready: Callable[[str], None] = lambda _: None) -> None:
     """Serve until SIGTERM or SIGINT; `ready` gets the URL as soon as connections are accepted.
@@ -274,6 +279,7 @@ def serve(app: Starlette, place: str, *, ready: Callable[[str], None] = lambda _
     Raises:
         OSError: the port is taken.
     """
+    sys.setswitchinterval(_THREAD_SWITCH_S)
     with listen(place) as listener:
         ready(url_of(listener))
         uvicorn.Server(uvicorn_config(app)).run(sockets=[listener])
