@@ -1,15 +1,17 @@
-"""Checks of `harness doctor`. They start and change nothing."""
+"""Checks of `harness doctor`. They change nothing, and start nothing but MCP servers."""
 
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from contracts.chat import model_names
 from contracts.errors import HarnessError
 from flows.config.environment import config_file, environment
 from flows.config.settings import Settings, load_settings
+from flows.execution.mcp import open_server
 from flows.execution.wiring import docker_engine
 from flows.host import local_stack
 from flows.runs.home import check_home
@@ -17,7 +19,7 @@ from flows.services import prefect_server
 from flows.services.deploy import WORK_POOL, online_workers
 from flows.services.prefect_server import prefect_client
 from providers.models import check_key
-from sandbox.images import BASE_IMAGE, is_current
+from sandbox.images import BASE_IMAGE, is_current, mcp_recipe
 
 MIN_FREE_GB = 2.0
 
@@ -44,6 +46,7 @@ def check_requirements() -> list[Check]:
         "kept": _daemons,
         "worker": _worker,
         "model": _model,
+        **{f"mcp {name}": partial(_mcp_server, name) for name in settings.mcp},
     }
     return [_check(name, check, settings) for name, check in checks.items()]
 
@@ -115,3 +118,16 @@ def _model(settings: Settings) -> str:
     for model in model_names(settings.model):
         check_key(model, environment())
     return settings.model
+
+
+def _mcp_server(name: str, settings: Settings) -> str:
+    server = settings.mcp[name]
+    builds = bool(server.command) and server.image is None
+    if builds and not is_current(docker_engine(), mcp_recipe(server.packages)):
+        return f"not tried, its image is not built: `harness mcp test {name}` builds it"
+    try:
+        with open_server(settings, name, docker_engine, run_id="doctor") as opened:
+            return f"answers: {len(opened.tools)} tools"
+    except HarnessError as error:
+        advice = f"see [mcp.{name}] in {config_file()}, then try `harness mcp test {name}`"
+        raise HarnessError(f"{error}; {advice}") from error

@@ -104,6 +104,20 @@ def test_a_test_says_what_is_not_declared_and_what_is_missing(
     assert (document["undeclared"], document["missing"]) == (["close_issue"], ["gone"])
 
 
+def test_doctor_tries_the_servers(
+    asked: Harness, tracker: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told() -> tuple[bool, str]:
+        found = {one["what"]: one for one in json.loads(asked("doctor", "--json").stdout)}
+        return found["mcp tracker"]["ok"], found["mcp tracker"]["found"]
+
+    assert told() == (True, "answers: 2 tools")
+    monkeypatch.setenv("TRACKER_TOKEN", "another")
+    ok, found = told()
+    assert (ok, found.startswith("MCP server 'tracker': ")) == (False, True)
+    assert found.endswith("then try `harness mcp test tracker`")
+
+
 def test_a_server_that_does_not_answer_is_one_line(
     asked: Harness, tracker: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
