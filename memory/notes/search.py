@@ -1,8 +1,8 @@
 """Search for the notes and examples of one request, by relevance or by date; lists for people.
 
-A viewer's search reads the entries of the viewer's own scopes and nothing else. A search by
-relevance compares the task with every one of them, by vectors and by words: it misses none, and
-there is no index that could be stale.
+A viewer's search finds entries of the viewer's own scopes and nothing else. A search by relevance
+compares the task with the vector of every one of them, and looks its words up in the index that
+each change of an entry writes: it misses none, and nothing can be stale.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ MAX_DISTANCE = 0.85
 """Cosine distance from which on a note that shares no word with a task is unrelated to it."""
 
 NOTE_WORD_WEIGHT = 0.5
-"""Weight of the words against the vectors. On four public sets stored as notes nDCG@10 is 0.732
+"""Weight of the words against the vectors. On four public sets stored as notes nDCG@10 is 0.733
 with it and 0.676 without words (`python -m benchmarks.retrieval`). The 1.0 of playbooks gives 0.01
 more there, and costs tasks that share hardly a word with their notes: see `docs/why/memory.md`."""
 
