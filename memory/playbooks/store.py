@@ -51,7 +51,9 @@ def find(connection: Connection, ref: str, *, lock: bool = False) -> Playbook | 
     With `lock` nobody else can change it before the transaction ends.
     """
     query = select_by_ref(ref)
-    found = _read(connection, _locked(query) if lock else query, strict=True)
+    if lock:  # the weakest lock that keeps changes off: rows that refer to it may be inserted
+        query = query.with_for_update(key_share=True)
+    found = _read(connection, query, strict=True)
     return found[0] if found else None
 
 
@@ -63,15 +65,9 @@ def select_by_ref(ref: str) -> EntrySelect:
     return query.order_by(by_id.desc()).limit(1)
 
 
-def by_key(
-    connection: Connection, keys: Sequence[int], *, lock: bool = False
-) -> dict[int, Playbook]:
-    """Return playbooks by key, without deleted and damaged ones.
-
-    With `lock` nobody else can change them before the transaction ends.
-    """
-    query = _locked(_BY_KEY) if lock else _BY_KEY
-    return {playbook.key: playbook for playbook in _read(connection, query, keys)}
+def by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Playbook]:
+    """Return playbooks by key, without deleted and damaged ones."""
+    return {playbook.key: playbook for playbook in _read(connection, _BY_KEY, keys)}
 
 
 def by_id(connection: Connection, ids: Sequence[str]) -> dict[str, Playbook]:
@@ -139,11 +135,6 @@ def written_by_others(connection: Connection, keys: Sequence[int]) -> set[int]:
 def describe_damaged_rows(connection: Connection) -> list[str]:
     """Return one message for each row of a playbook that cannot be read."""
     return [str(error) for error in check_entries(connection, _PLAYBOOKS, _playbook)[1]]
-
-
-def _locked(query: EntrySelect) -> EntrySelect:
-    # The weakest lock that keeps changes off: rows that refer to the playbook may be inserted.
-    return query.with_for_update(key_share=True)
 
 
 def _read(
