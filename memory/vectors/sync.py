@@ -24,7 +24,7 @@ from memory.tables import (
 from memory.types import Vector
 from memory.vectors import embeddings
 from memory.vectors.chroma import IndexEntry
-from memory.vectors.vector_index import IndexUpdate, VectorIndex
+from memory.vectors.vector_index import VectorIndex
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished and of all changes."""
@@ -93,7 +93,7 @@ class IndexSync:
             with read_transaction(self._engine) as connection:
                 found = _entries(connection, keys, self._model)
             # A playbook without a vector is removed: its old one is of another text or model.
-            index.write(IndexUpdate(keys, found, indexed))
+            index.write(keys, found, indexed)
             self._report(len(batch))
 
     def _embed_missing(self, keys: list[int]) -> set[int]:

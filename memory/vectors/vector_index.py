@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sqlalchemy import Engine, select
@@ -41,14 +41,6 @@ LOCK_TIMEOUT_S = 10.0
 _PARTS = ("live", "taught")
 
 
-class IndexUpdate(NamedTuple):
-    """Playbooks that changed, all their entries, and the number of the last change."""
-
-    keys: Sequence[int]
-    entries: Sequence[IndexEntry] = ()
-    last_change: int = 0
-
-
 class VectorIndex(ABC):
     """Vectors of one store by one model, of all playbooks that are not archived.
 
@@ -67,13 +59,15 @@ class VectorIndex(ABC):
         with self._open() as client:
             return chroma.last_change(self._collection(client, "live"))
 
-    def write(self, changes: IndexUpdate) -> None:
-        """Write the changes and their last number."""
+    def write(
+        self, keys: Sequence[int], entries: Sequence[IndexEntry] = (), last_change: int = 0
+    ) -> None:
+        """Make `entries` the only ones of these playbooks, and store the number of the change."""
         with self._open(writes=True) as client:
             live, taught = (self._collection(client, part) for part in _PARTS)
-            chroma.write(live, changes.entries, changes.keys)
-            chroma.write(taught, [one for one in changes.entries if one.taught], changes.keys)
-            chroma.set_last_change(live, changes.last_change)
+            chroma.write(live, entries, keys)
+            chroma.write(taught, [one for one in entries if one.taught], keys)
+            chroma.set_last_change(live, last_change)
 
     def nearest(
         self,

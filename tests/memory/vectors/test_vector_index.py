@@ -11,7 +11,7 @@ import pytest
 from memory.playbooks.library import Library, open_library
 from memory.types import PlaybookChanges, PlaybookContent, PlaybookFilter, PlaybookQuery, SearchArm
 from memory.vectors.chroma import IndexEntry
-from memory.vectors.vector_index import FolderVectorIndex, IndexUpdate
+from memory.vectors.vector_index import FolderVectorIndex
 from tests.support.memory import Open, WordEmbedder
 from tests.support.stores import new_store
 
@@ -20,9 +20,9 @@ def test_a_reader_sees_the_writes_of_another_client_of_the_folder(tmp_path: Path
     one, two = (FolderVectorIndex(tmp_path / "index", "test") for _ in range(2))
     for number in range(5):
         vector = [1.0, float(number), 0.5]
-        one.write(IndexUpdate([number], [IndexEntry(number, number, vector, "", ())]))
+        one.write([number], [IndexEntry(number, number, vector, "", ())])
         assert two.nearest(vector, PlaybookFilter(), 1)[0][0] == number
-    two.write(IndexUpdate([0, 1, 2]))
+    two.write([0, 1, 2])
     assert one.keys() == {3, 4}
     one.close()
     two.close()
@@ -34,7 +34,7 @@ def test_clustered_records_are_all_found_by_their_own_vector(tmp_path: Path) -> 
     entries = [IndexEntry(n, n, v, "", ()) for n, v in enumerate(embed(texts))]
     index = FolderVectorIndex(tmp_path / "index", "test")
     for _ in range(3):
-        index.write(IndexUpdate([entry.key for entry in entries], entries))
+        index.write([entry.key for entry in entries], entries)
     lost = [
         entry.key
         for entry in entries
@@ -47,10 +47,10 @@ def test_clustered_records_are_all_found_by_their_own_vector(tmp_path: Path) -> 
 def test_a_vector_that_did_not_change_is_not_written_again(tmp_path: Path) -> None:
     index = FolderVectorIndex(tmp_path / "index", "test")
     for vector, tags in (([1.0, 0.5], ("old",)), ([1.0, 0.5], ("old",)), ([1.0, 0.5], ("new",))):
-        index.write(IndexUpdate([1], [IndexEntry(1, 1, vector, "", tags)]))
+        index.write([1], [IndexEntry(1, 1, vector, "", tags)])
     assert index.nearest([1.0, 0.5], PlaybookFilter(tags=("new",)), 1)
     assert not index.nearest([1.0, 0.5], PlaybookFilter(tags=("old",)), 1)
-    index.write(IndexUpdate([1], [IndexEntry(1, 2, [0.5, 1.0], "", ("new",))]))
+    index.write([1], [IndexEntry(1, 2, [0.5, 1.0], "", ("new",))])
     assert index.nearest([0.5, 1.0], PlaybookFilter(), 1)[0][1] < 1e-4
     index.close()
     # Chroma's log, which it replays in parallel when it opens the folder.
