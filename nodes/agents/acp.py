@@ -275,8 +275,9 @@ class AcpDialogue:
 
 def _shown(title: str, call: ToolCallStart | ToolCallUpdate) -> tuple[str, object]:
     """Return name and arguments for the live line. Some agents give a sentence as the title."""
-    if len(title.split()) <= 1:
-        return title, call.raw_input
+    name = title.partition(" · ")[0]  # goose: "shell · ls -l"
+    if len(name.split()) <= 1:
+        return name, call.raw_input
     return call.kind or "tool", {"command": title, **as_mapping(call.raw_input)}
 
 

@@ -169,6 +169,9 @@ def test_each_call_gives_one_live_line(play: Play) -> None:
         "update(sessionUpdate='tool_call', toolCallId='c', title='bash', rawInput={})\n"
         "update(sessionUpdate='tool_call_update', toolCallId='c', title='bash', "
         "status='in_progress', rawInput={'command': 'ls'})\n"
+        "update(sessionUpdate='tool_call', toolCallId='e', title='shell · pwd', "
+        "rawInput={'command': 'pwd'})\n"
+        "update(sessionUpdate='tool_call_update', toolCallId='e', status='completed')\n"
         "update(sessionUpdate='tool_call', toolCallId='d', title='denied', rawInput={})\n"
         "update(sessionUpdate='tool_call_update', toolCallId='c', status='failed')\n"
         "update(sessionUpdate='tool_call_update', toolCallId='d', status='completed')\n"
@@ -177,6 +180,7 @@ def test_each_call_gives_one_live_line(play: Play) -> None:
     )
     assert [line.rpartition(" · ")[0] or line for line in lines] == [
         "Look.",
+        "shell pwd · ok",
         "bash ls · error",
         "denied: a call",
     ]
