@@ -23,7 +23,7 @@ from flows.runs.home import CHECKPOINT
 from flows.runs.run_record import read_record
 from flows.runs.runs import read_report
 from flows.services import prefect_server
-from flows.services.deploy import start_deployment
+from flows.services.deploy import UPKEEP_PREFIX, start_deployment
 from sandbox.process_label import has_exited, pid_of
 from sandbox.reap import list_sandboxes, reap
 from tests.support.app import BY_WORDS, Harness
@@ -94,7 +94,8 @@ def api(home: Path) -> Iterator[str]:
 
 def deployment(api: str, name: str) -> str:
     """The id of a deployment."""
-    found = here().get(f"{api}/deployments/name/{name}/{name}").raise_for_status().json()
+    flow = name.removeprefix(UPKEEP_PREFIX)
+    found = here().get(f"{api}/deployments/name/{flow}/{name}").raise_for_status().json()
     return str(found["id"])
 
 
