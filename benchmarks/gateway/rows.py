@@ -26,6 +26,7 @@ from providers.models import litellm
 
 CALLS = 100
 BATCHES = 5
+STREAMS = 64
 SHORT = "openai/gpt-4o-20x20@0"
 TURN = {"role": "user", "content": "Fix the failing test. " * 200}
 
@@ -70,7 +71,7 @@ def _bench() -> Iterator[Bench]:
             gate = open_gate(TokenSpec(node="n", agent=NATIVE, model=model))
             return stack.enter_context(gate).token
 
-        limits = httpx.Limits(max_connections=64)
+        limits = httpx.Limits(max_connections=STREAMS)
         http = stack.enter_context(httpx.Client(base_url=url, timeout=120, limits=limits))
         yield Bench(http, pid, token)
 
@@ -98,9 +99,8 @@ def _overhead(bench: Bench) -> Iterator[Row]:
     batches = [_batch(bench, token) for _ in range(BATCHES)]
     # The least disturbed one, as the direct calls tell: others may be at work on this machine.
     direct, through = min(batches, key=lambda batch: _percentile([t.whole for t in batch[0]], 99))
-    for part, bounds in (("first byte", (20, 20)), ("whole answer", (5, 20))):
-        kind = 0 if part == "first byte" else 1
-        for percent, bound in zip((50, 99), bounds, strict=True):
+    for kind, part in enumerate(("first byte", "whole answer")):
+        for percent, bound in ((50, 5), (99, 20)):
             ours = _percentile([times[kind] for times in through], percent)
             base = _percentile([times[kind] for times in direct], percent)
             yield Row(
@@ -123,22 +123,22 @@ def _batch(bench: Bench, token: str) -> tuple[list[Times], list[Times]]:
 
 def _streams(bench: Bench) -> Row:
     model = "openai/gpt-4o-100x50@20"
-    tokens = [bench.token(model) for _ in range(32 // MAX_CONCURRENT)]
+    tokens = [bench.token(model) for _ in range(STREAMS // MAX_CONCURRENT)]
     began = time.monotonic()
     expected = _text(bench, tokens[0])
     alone = time.monotonic() - began
     began = time.monotonic()
-    with ThreadPoolExecutor(32) as pool:
+    with ThreadPoolExecutor(STREAMS) as pool:
         texts = list(pool.map(lambda token: _text(bench, token), tokens * MAX_CONCURRENT))
     together = time.monotonic() - began
     whole = sum(text == expected and len(text) == 5000 for text in texts)
     return Row(
-        name="gateway, 32 streams at once of 4 agents",
+        name=f"gateway, {STREAMS} streams at once of {len(tokens)} agents",
         ours=together,
         baseline=alone,
         ratio=together / alone,
         target="none is lost",
-        note=f"{whole} of 32 came whole; the baseline is one alone",
+        note=f"{whole} of {STREAMS} came whole; the baseline is one alone",
     )
 
 
