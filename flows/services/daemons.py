@@ -26,7 +26,8 @@ POLL_S = 2
 """Seconds between two requests of a worker for scheduled runs."""
 
 UPKEEP_POLL_S = 10
-"""The same of the worker for upkeep: the other one takes upkeep too, while it has a free slot."""
+"""Seconds between two requests of the worker for upkeep. The worker for runs takes upkeep too,
+while it has a free slot."""
 
 _WORKER_VARIABLES = re.compile(
     rf"{PROVIDER_VARIABLES.pattern}|KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|^(HARNESS|PREFECT|DOCKER)_",

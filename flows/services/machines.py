@@ -44,7 +44,7 @@ _SHORT = 60
 
 
 class Machine(BaseModel, frozen=True, extra="ignore"):
-    """What a machine has recorded."""
+    """The record of a machine on the Prefect server: its blueprints and the settings to compare."""
 
     name: str
     """Also that of its worker for runs."""

@@ -1,4 +1,4 @@
-"""A dependencies whose sandbox is scripted and whose model replays a file: no Docker, no key."""
+"""Dependencies whose sandbox is scripted and whose model replays a file: no Docker, no key."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -14,6 +14,7 @@ from flows.execution.engine import run_blueprint
 from flows.orchestration.start import connected_to
 from flows.services import prefect_server
 from tests.support.flows import DONE, Ask, ask, model, repository, shop
+from tests.support.repositories import git
 from tests.support.waiting import LONG_S
 
 __all__ = ("ask", "model", "repository", "shop")
@@ -64,3 +65,12 @@ def curator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
         return f"scripted/{path}"
 
     return give
+
+
+@pytest.fixture
+def origin(repository: Path, tmp_path: Path) -> Path:
+    """An empty bare repository: the `origin` of the repository that runs work on."""
+    bare = tmp_path / "origin.git"
+    git(tmp_path, "init", "--quiet", "--bare", str(bare))
+    git(repository, "remote", "add", "origin", str(bare))
+    return bare

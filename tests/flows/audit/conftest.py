@@ -14,7 +14,6 @@ from policy.log.event_log import EventLog
 from policy.plan.approvals import Approvals
 from tests.support.flows import Ask
 from tests.support.guarded_runs import RUN, agent_blueprint
-from tests.support.repositories import git
 
 Model = Callable[..., str]
 
@@ -38,12 +37,3 @@ def go(shop: RunDependencies, ask: Ask, model: Model) -> Callable[..., RunReport
         return run_blueprint(ask(agent_blueprint(), model=model(*replies)), shop, run_id=RUN)
 
     return run
-
-
-@pytest.fixture
-def origin(repository: Path, tmp_path: Path) -> Path:
-    """An empty bare repository: the `origin` of the repository that runs work on."""
-    bare = tmp_path / "origin.git"
-    git(tmp_path, "init", "--quiet", "--bare", str(bare))
-    git(repository, "remote", "add", "origin", str(bare))
-    return bare

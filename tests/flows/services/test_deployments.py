@@ -48,7 +48,7 @@ def read(server: httpx.Client, name: str) -> dict[str, object]:
 
 
 def schedules(server: httpx.Client, name: str) -> list[dict[str, Any]]:
-    """What users see of each schedule of the deployment."""
+    """Return the fields of each schedule of the deployment that a user can set."""
     found = server.get(f"/deployments/{read(server, name)['id']}/schedules").json()
     return [{field: one[field] for field in ("schedule", "active", "parameters")} for one in found]
 
@@ -106,7 +106,7 @@ def made_before(server: httpx.Client, flow: str, seconds: float) -> None:
 
 
 def alike(found: dict[str, object]) -> dict[str, object]:
-    """What is the same of a deployment that was made again."""
+    """Return the fields that a deployment keeps when it is made again."""
     ids = {"id", "name", "created", "schedules", "global_concurrency_limit", "work_queue_id"}
     return {key: value for key, value in found.items() if key not in ids}
 

@@ -125,7 +125,7 @@ def api(
 
 
 def commands() -> list[list[str]]:
-    """What the page starts without compose, each command as words."""
+    """Return the commands of the page's section without compose, each as words."""
     blocks = re.findall(r"```\n(.*?)```", PAGE.read_text(), re.DOTALL)
     [block] = [block for block in blocks if "prefect server database upgrade" in block]
     lines = [line for line in block.splitlines() if line.startswith(".venv/bin/")]
